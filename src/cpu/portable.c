@@ -1,0 +1,1 @@
+typedef int tb_placeholder_portable;

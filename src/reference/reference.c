@@ -1,0 +1,192 @@
+/* Row, order, chain and the exact draw (law, sections 1 to 5). */
+#include "reference.h"
+
+#include <stdlib.h>
+
+#include "../law/mass.h"
+#include "../law/order.h"
+#include "../law/philox.h"
+
+size_t tb_reference_workspace(int64_t vocab_size)
+{
+    size_t element = sizeof(uint64_t) + sizeof(float) + sizeof(uint32_t) + sizeof(bool);
+    return (size_t)vocab_size * element + 2 * sizeof(int32_t) * TOMBOLA_MAX_DRAWS;
+}
+
+float ref_exponent(const ref_state *state, float x)
+{
+    if (state->infinite || state->temper.mode != LAW_SCALED) return 0.0f;
+    return law_exponent(x, state->maximum, state->temper.scale);
+}
+
+uint64_t ref_weight(const ref_state *state, float x)
+{
+    if (state->call->kind == TOMBOLA_PROBABILITIES)
+        return state->infinite ? LAW_ONE : law_probability_weight(x, state->exponent);
+    return law_weight(ref_exponent(state, x));
+}
+
+uint64_t ref_mass(const ref_state *state, int64_t n)
+{
+    uint64_t mass = 0;
+    for (int64_t i = 0; i < n; i++) mass += ref_weight(state, state->value[state->order[i]]);
+    return mass;
+}
+
+/* Reads the row: K0 sorted, its maximum, and the status bits that the values set. */
+static uint32_t read_row(ref_state *state)
+{
+    bool probabilities = state->call->kind == TOMBOLA_PROBABILITIES;
+    uint32_t status = 0;
+    for (int64_t i = 0; i < state->row->length; i++) {
+        float x = tb_row_value(state->row->data, state->call->dtype, i);
+        state->value[i] = x;
+        if (law_isnan(x)) status |= TOMBOLA_ROW_NAN;
+        else if (x == LAW_INF) status |= TOMBOLA_ROW_POS_INF;
+        else if (probabilities && x < 0) status |= TOMBOLA_ROW_NEGATIVE;
+    }
+    state->infinite = status & TOMBOLA_ROW_POS_INF;
+    state->all = 0;
+    for (int64_t i = 0; i < state->row->length; i++) {
+        float x = state->value[i];
+        bool member = state->infinite ? x == LAW_INF : probabilities ? x > 0.0f : x > -LAW_INF;
+        if (member) state->key[state->all++] = (uint64_t)~law_key(x) << 32 | (uint64_t)i;
+    }
+    if (state->all == 0) status |= TOMBOLA_ROW_EMPTY;
+    return status;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort_row(ref_state *state)
+{
+    qsort(state->key, (size_t)state->all, sizeof *state->key, by_key);
+    for (int64_t i = 0; i < state->all; i++) state->order[i] = (uint32_t)state->key[i];
+    state->kept = state->all;
+    state->maximum = state->value[state->order[0]];
+    state->exponent = state->infinite ? 0 : law_floor_log2(state->maximum > 0 ? state->maximum : 1.0f);
+    state->temper = law_temperature(1.0f);
+}
+
+/* The longest prefix of K in which every token has fewer than k greater ones and less than `target` mass
+ * in them. "Greater": ties are not greater under ALL, and in index order under INDEX. */
+static int64_t keep_while(const ref_state *state, int64_t k, uint64_t target)
+{
+    bool by_index = state->call->ties == TOMBOLA_TIES_INDEX;
+    int64_t greater = 0;
+    uint64_t mass_greater = 0, mass = 0;
+    for (int64_t i = 0; i < state->kept; i++) {
+        float x = state->value[state->order[i]];
+        if (i == 0 || by_index || x < state->value[state->order[i - 1]]) {
+            greater = i;
+            mass_greater = mass;
+        }
+        if (greater >= k || mass_greater >= target) return i;
+        mass += ref_weight(state, x);
+    }
+    return state->kept;
+}
+
+static int64_t keep_min_p(const ref_state *state, float q)
+{
+    if (q <= 0.0f) return state->kept;
+    uint64_t least = law_min_p_weight(q, ref_weight(state, state->maximum));
+    int64_t n = 0;
+    while (n < state->kept && ref_weight(state, state->value[state->order[n]]) >= least) n++;
+    return n;
+}
+
+void ref_chain(ref_state *state, int32_t count)
+{
+    bool filtered = false;
+    for (int32_t i = 0; i < count; i++) {
+        const tb_step *step = &state->row->steps[i];
+        if (step->kind == TOMBOLA_TEMPERATURE) {
+            state->temper = law_temperature(step->value);
+            if (state->temper.mode == LAW_GREEDY) state->kept = 1;
+            continue;
+        }
+        if (!filtered) state->total_mass = ref_mass(state, state->kept);
+        filtered = true;
+        bool has_k = step->kind == TOMBOLA_TOP_K || step->kind == TOMBOLA_TOP_K_TOP_P;
+        bool has_p = step->kind == TOMBOLA_TOP_P || step->kind == TOMBOLA_TOP_K_TOP_P;
+        int64_t k = has_k && step->k > 0 ? step->k : INT64_MAX;
+        uint64_t target = UINT64_MAX;
+        if (has_p && step->value < 1.0f)
+            target = law_top_p_target(step->value, ref_mass(state, state->kept));
+        if (step->kind == TOMBOLA_MIN_P) state->kept = keep_min_p(state, step->value);
+        else state->kept = keep_while(state, k, target);
+    }
+    if (!filtered) state->total_mass = ref_mass(state, state->kept);
+}
+
+/* First id, in index order, whose inclusive prefix mass over K exceeds u. */
+int32_t ref_draw(ref_state *state, int32_t draw)
+{
+    uint64_t mass = ref_mass(state, state->kept);
+    uint64_t u = law_draw_position(tb_row_random(state->call, state->row, draw), mass), prefix = 0;
+    for (int64_t i = 0; i < state->row->length; i++) {
+        if (!state->in_kept[i]) continue;
+        prefix += ref_weight(state, state->value[i]);
+        if (prefix > u) return (int32_t)i;
+    }
+    return -1; /* not reached: u < mass */
+}
+
+static void mark_kept(ref_state *state)
+{
+    for (int64_t i = 0; i < state->row->length; i++) state->in_kept[i] = false;
+    for (int64_t i = 0; i < state->kept; i++) state->in_kept[state->order[i]] = true;
+}
+
+/* The chain's last step that is not a temperature, or step_count. */
+static int32_t last_filter(const tb_row *row)
+{
+    for (int32_t i = row->step_count; i-- > 0;)
+        if (row->steps[i].kind != TOMBOLA_TEMPERATURE) return i;
+    return row->step_count;
+}
+
+void tb_reference_row(const tombola_call *call, int64_t index, void *workspace)
+{
+    tb_row row;
+    if (!tb_row_resolve(call, index, &row)) {
+        tb_row_write_void(call, index, TOMBOLA_ROW_BAD_PARAM);
+        return;
+    }
+    size_t n = (size_t)call->vocab_size;
+    ref_state state = {.call = call, .row = &row};
+    state.key = workspace;
+    state.value = (float *)(state.key + n);
+    state.order = (uint32_t *)(state.value + n);
+    int32_t *tokens = (int32_t *)(state.order + n), *rounds = tokens + TOMBOLA_MAX_DRAWS;
+    state.in_kept = (bool *)(rounds + TOMBOLA_MAX_DRAWS);
+
+    uint32_t status = read_row(&state);
+    if (status & TOMBOLA_ROW_EMPTY) {
+        tb_row_write_void(call, index, status);
+        return;
+    }
+    sort_row(&state);
+    bool rejection = call->method != TOMBOLA_EXACT;
+    if (rejection && tb_call_draws(call)) {
+        ref_chain(&state, last_filter(&row));
+        for (int32_t d = 0; d < call->draws; d++)
+            tokens[d] = ref_draw_by_rejection(&state, d, &rounds[d]);
+        state.kept = state.all;
+        state.temper = law_temperature(1.0f);
+    }
+    ref_chain(&state, row.step_count);
+    mark_kept(&state);
+    if (!rejection && tb_call_draws(call)) {
+        for (int32_t d = 0; d < call->draws; d++) {
+            tokens[d] = ref_draw(&state, d);
+            rounds[d] = 0;
+        }
+    }
+    ref_write(&state, status, tokens, rounds);
+}
