@@ -1,0 +1,36 @@
+/*
+ * The launch plan: which kernels run for a call, with which shape. A pure function of the call's shape and
+ * the device's properties, so it can be printed and tested without a GPU.
+ */
+#ifndef TB_CUDA_PLAN_H
+#define TB_CUDA_PLAN_H
+
+#include <tombola.h>
+
+#include <stdbool.h>
+
+typedef struct tb_cuda_device {
+    int major, minor; /* compute capability */
+    int multiprocessors;
+    int shared_bytes; /* opt-in shared memory of one block */
+    int64_t l2_bytes;
+} tb_cuda_device;
+
+typedef struct tb_cuda_launch {
+    const char *kernel; /* its name in the module */
+    unsigned grid, threads, cluster;
+    unsigned shared_bytes; /* dynamic */
+} tb_cuda_launch;
+
+#define TB_CUDA_MAX_LAUNCHES 4
+
+typedef struct tb_cuda_plan {
+    int launch_count;
+    tb_cuda_launch launch[TB_CUDA_MAX_LAUNCHES];
+    size_t workspace_bytes;
+} tb_cuda_plan;
+
+/* `forced` is the name of a kernel variant that tests force (environment TOMBOLA_CUDA_VARIANT), or NULL. */
+tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *call, const char *forced);
+
+#endif
