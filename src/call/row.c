@@ -9,19 +9,21 @@ int64_t tb_row_slot(const tombola_call *call, int64_t index)
     return slot >= 0 && slot < call->slot_count ? slot : -1;
 }
 
-/* Start and length of a row; false when they, or the row index, are out of range. *length is then 0. */
+/* Start and length of a row; false when they, or the row index, are out of range. *length is set all the
+ * same where it is known (else 0), so that outputs of a bad row can be cleared. */
 static bool locate(const tombola_call *call, int64_t index, int64_t *start, int64_t *length)
 {
     *start = 0;
-    *length = 0;
+    *length = call->row_length ? 0 : call->vocab_size;
     int64_t source = call->row_index ? call->row_index[index] : index;
     if (source < 0 || source >= call->source_rows) return false;
     int64_t first = call->row_start ? call->row_start[source] : source * call->row_stride;
     int64_t count = call->row_length ? call->row_length[source] : call->vocab_size;
-    if (first < 0 || count < 0 || count > call->vocab_size) return false;
+    if (count < 0 || count > call->vocab_size) return false;
+    *length = count;
+    if (first < 0) return false;
     if (call->data_size > 0 && (first > call->data_size || count > call->data_size - first)) return false;
     *start = first;
-    *length = count;
     return true;
 }
 
@@ -83,7 +85,8 @@ void tb_row_write_void(const tombola_call *call, int64_t index, uint32_t status)
 {
     float none = law_float(LAW_NAN_BITS);
     int64_t start, length;
-    locate(call, index, &start, &length);
+    bool placed = locate(call, index, &start, &length);
+    bool in_place = call->masked_logits == call->data;
     if (call->status) call->status[index] = status;
     fill_i32(call->tokens, index, call->draws, -1);
     fill_i32(call->rounds, index, call->draws, 0);
@@ -102,7 +105,7 @@ void tb_row_write_void(const tombola_call *call, int64_t index, uint32_t status)
     if (call->probabilities)
         for (int64_t i = 0; i < length; i++)
             call->probabilities[index * call->probabilities_stride + i] = 0.0f;
-    if (call->masked_logits) {
+    if (call->masked_logits && (placed || !in_place)) {
         void *out = tb_row_masked(call, index, start);
         for (int64_t i = 0; i < length; i++) tb_mask_value(out, call->data, call->dtype, i, false);
     }

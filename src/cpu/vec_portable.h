@@ -1,0 +1,263 @@
+/*
+ * Vectors of 4 floats in portable C (GNU vector extensions: SSE2, NEON, or plain scalars underneath), and
+ * the description of every function that the template asks of an instruction set.
+ *
+ * vf is a vector of VL floats, vm a mask of VL lanes. Comparisons are false for NaN.
+ */
+#define VL 4
+
+typedef float vf __attribute__((vector_size(16)));
+typedef int32_t vm __attribute__((vector_size(16)));
+
+AI vf vf_set(float a)
+{
+    return (vf){a, a, a, a};
+}
+
+AI vf vf_load(const float *p)
+{
+    vf a;
+    __builtin_memcpy(&a, p, sizeof a);
+    return a;
+}
+
+/* The first n < VL lanes; the others are -inf, which every use treats as absent. Nothing else is read. */
+AI vf vf_load_first(const float *p, int n)
+{
+    vf a = vf_set(-LAW_INF);
+    for (int i = 0; i < n; i++) a[i] = p[i];
+    return a;
+}
+
+/* VL elements of 16 bits, widened. */
+AI vf vf_load_f16(const uint16_t *p)
+{
+    return (vf){law_f16_value(p[0]), law_f16_value(p[1]), law_f16_value(p[2]), law_f16_value(p[3])};
+}
+
+AI vf vf_load_bf16(const uint16_t *p)
+{
+    return (vf){law_bf16_value(p[0]), law_bf16_value(p[1]), law_bf16_value(p[2]), law_bf16_value(p[3])};
+}
+
+AI void vf_store(float *p, vf a)
+{
+    __builtin_memcpy(p, &a, sizeof a);
+}
+
+AI vf vf_add(vf a, vf b)
+{
+    return a + b;
+}
+
+AI vf vf_sub(vf a, vf b)
+{
+    return a - b;
+}
+
+AI vf vf_mul(vf a, vf b)
+{
+    return a * b;
+}
+
+/* Correctly rounded a * b + c. */
+AI vf vf_fma(vf a, vf b, vf c)
+{
+    return (vf){law_fmaf(a[0], b[0], c[0]), law_fmaf(a[1], b[1], c[1]), law_fmaf(a[2], b[2], c[2]),
+                law_fmaf(a[3], b[3], c[3])};
+}
+
+AI vf vf_choose(vm m, vf a, vf b)
+{
+    return (vf)((m & (vm)a) | (~m & (vm)b));
+}
+
+/* a > b ? a : b, so b where a is NaN. */
+AI vf vf_max(vf a, vf b)
+{
+    return vf_choose(a > b, a, b);
+}
+
+/* Nearest integer, ties to even, for |t| <= 2^22: adding 1.5 * 2^23 leaves no room for fractions. */
+AI vf vf_rint(vf t)
+{
+    return (t + 0x1.8p23f) - 0x1.8p23f;
+}
+
+/* Largest integer <= a, for a >= 0. From 2^23 on every float is an integer. */
+AI vf vf_floor(vf a)
+{
+    vf near = (a + 0x1p23f) - 0x1p23f;
+    near = vf_choose(near > a, near - 1.0f, near);
+    return vf_choose(a < 0x1p23f, near, a);
+}
+
+/* q * 2^n, both normal numbers, n an integer. */
+AI vf vf_scale(vf q, vf n)
+{
+    vm bits = (vm)(n + 0x1.8p23f); /* the integer stands in the low bits */
+    return (vf)((vm)q + (bits << 23));
+}
+
+AI vm vm_ge(vf a, vf b)
+{
+    return a >= b;
+}
+
+AI vm vm_gt(vf a, vf b)
+{
+    return a > b;
+}
+
+AI vm vm_eq(vf a, vf b)
+{
+    return a == b;
+}
+
+/* Lanes in which a or b is NaN. */
+AI vm vm_nan(vf a, vf b)
+{
+    return (a != a) | (b != b);
+}
+
+/* The first n <= VL lanes. */
+AI vm vm_first(int n)
+{
+    const vm lanes = {0, 1, 2, 3};
+    return lanes < (vm){n, n, n, n};
+}
+
+AI vm vm_and(vm a, vm b)
+{
+    return a & b;
+}
+
+AI vm vm_or(vm a, vm b)
+{
+    return a | b;
+}
+
+AI vm vm_not(vm a)
+{
+    return ~a;
+}
+
+AI bool vm_any(vm a)
+{
+    return (a[0] | a[1] | a[2] | a[3]) != 0;
+}
+
+AI int vm_count(vm a)
+{
+    return -(a[0] + a[1] + a[2] + a[3]);
+}
+
+/* a where the mask is set, else 0. */
+AI vf vf_keep(vm m, vf a)
+{
+    return (vf)(m & (vm)a);
+}
+
+AI float vf_greatest(vf a)
+{
+    float x = a[0] > a[1] ? a[0] : a[1], y = a[2] > a[3] ? a[2] : a[3];
+    return x > y ? x : y;
+}
+
+/* Sum of the lanes in binary64. */
+AI double vf_sum(vf a)
+{
+    return ((double)a[0] + a[1]) + ((double)a[2] + a[3]);
+}
+
+/* Packs the chosen lanes at out (VL floats are written) and returns how many. */
+AI int vf_compress(float *out, vm m, vf a)
+{
+    int n = 0;
+    for (int i = 0; i < VL; i++) {
+        out[n] = a[i];
+        n -= m[i];
+    }
+    return n;
+}
+
+/* The same for base + lane number. */
+AI int vi_compress(int32_t *out, vm m, int32_t base)
+{
+    int n = 0;
+    for (int i = 0; i < VL; i++) {
+        out[n] = base + i;
+        n -= m[i];
+    }
+    return n;
+}
+
+/* The same for ids[lane]; the count is vf_compress's. */
+AI void vi_pack(int32_t *out, vm m, const int32_t *ids)
+{
+    int n = 0;
+    for (int i = 0; i < VL; i++) {
+        out[n] = ids[i];
+        n -= m[i];
+    }
+}
+
+/* Ids (from base) of the elements >= bound in 16 vectors at p, ascending. Up to VL ids past the last may be
+ * overwritten. */
+AI int vi_collect(int32_t *out, const float *p, vf bound, int32_t base)
+{
+    int n = 0;
+    for (int i = 0; i < 16 * VL; i += VL) {
+        vm m = vm_ge(vf_load(p + i), bound);
+        if (vm_any(m)) n += vi_compress(out + n, m, base + i);
+    }
+    return n;
+}
+
+/* out[i] = p[ids[i]]; up to VL more are set to -inf. */
+AI void vf_gather(float *out, const float *p, const int32_t *ids, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) out[i] = p[ids[i]];
+    for (int64_t i = n; i < n + VL; i++) out[i] = -LAW_INF;
+}
+
+/* An exact sum of floor(a) for floats 0 <= a < 2^42, up to 1024 vectors of them. */
+typedef struct vmass {
+    uint64_t total;
+} vmass;
+
+AI vmass vmass_zero(void)
+{
+    return (vmass){0};
+}
+
+AI void vmass_add(vmass *sum, vf a)
+{
+    for (int i = 0; i < VL; i++) sum->total += (uint64_t)(int64_t)a[i];
+}
+
+AI uint64_t vmass_total(const vmass *sum)
+{
+    return sum->total;
+}
+
+/* Adds a to *all, and its chosen lanes to *some. */
+AI void vmass_add_both(vmass *all, vmass *some, vm m, vf a)
+{
+    vmass_add(all, a);
+    vmass_add(some, vf_keep(m, a));
+}
+
+/* The same as four calls in a row, one vector after the other. */
+AI int vm_count4(const vm m[4])
+{
+    return vm_count(m[0]) + vm_count(m[1]) + vm_count(m[2]) + vm_count(m[3]);
+}
+
+AI int vi_compress4(int32_t *out, const vm m[4], int32_t base)
+{
+    int n = 0;
+    for (int j = 0; j < 4; j++)
+        if (vm_any(m[j])) n += vi_compress(out + n, m[j], base + j * VL);
+    return n;
+}
