@@ -45,7 +45,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent.parent / "data" / "gemma3-270m"
 # (name, kind, prompt). The tokenizer puts <bos> before each; the model is the pretrained one, without
 # instruction tuning, so the prompts are texts to continue.
 PROMPTS = [
-    ("bos", "no prompt", ""),
+    ("bos", "no prompt, only <bos>", ""),
     (
         "prose",
         "prose",
@@ -105,7 +105,7 @@ PROMPTS = [
     (
         "arithmetic",
         "arithmetic",
-        "12 + 7 = 19\n25 + 14 = 39\n31 + 46 = 77\n18 + 23 =",
+        "12 + 7 = 19\n25 + 14 = 39\n31 + 46 = 77\n18 + 23 = ",
     ),
     (
         "repeated",
@@ -119,7 +119,7 @@ PROMPTS = [
     ),
     (
         "digits",
-        "nothing to go by",
+        "random digits",
         "A random sequence of digits: 8 3 0 5 9 1 7 2 6 4 4 0 9 3 8 1 5 7 2 ",
     ),
 ]

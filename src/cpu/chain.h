@@ -90,13 +90,17 @@ static list_run run_on_list(const state *s, const filters *f, bool sure, uint64_
 }
 
 /* Everything about the total mass that the list path may need, the cheapest first. */
-static interval total_interval(const state *s, int rung, float floor, const weights *w)
+static interval total_interval(state *s, int rung, float floor, const weights *w)
 {
     if (s->found_from <= floor) {
         uint64_t mass = list_mass(s->found.x, s->found.n, floor, w);
         return (interval){mass, mass};
     }
     if (rung == 0) return group_interval(s, floor, w);
+    if (rung == 1 && w->kind == WEIGHT_LOGITS && floor == bottom_value(s) && !(s->status & TOMBOLA_ROW_NAN)) {
+        if (!s->rough.ready || s->rough.scale != w->scale) rough_pass(s, w->scale);
+        return rough_interval(s, w);
+    }
     if (rung == 1) return float_interval(s, floor, w);
     cut c = cut_at(floor);
     uint64_t mass = mass_blocks(s, &c, w, NULL);
@@ -137,12 +141,9 @@ static bool settle_on_list(state *s, const filters *f, bool sure)
         for (int rung = 0; rung < 3 && !settled; rung++) {
             interval z = total_interval(s, rung, floor, w);
             run = run_on_list(s, f, sure, z.high);
-            if (!run.complete) {
-                if (rung == 2 || !sure) return false;
-                continue;
-            }
             list_run other = z.low == z.high ? run : run_on_list(s, f, sure, z.low);
-            settled = other.complete && same_place(&run.at, &other.at);
+            if (!other.complete) return false; /* even the smallest mass leads out of the list */
+            settled = run.complete && same_place(&run.at, &other.at);
         }
         if (!settled) return false;
     }
@@ -214,7 +215,8 @@ static filters resolve(state *s, int32_t count)
     if (few_reach(s, bound)) {
         collect(s, bound, &s->found);
         s->found_from = bound;
-        if (settle_on_list(s, &f, sure)) return f;
+        bool short_list = s->found.n <= s->length / 4 || s->length <= 2048;
+        if (short_list && settle_on_list(s, &f, sure)) return f;
     }
     resolve_on_row(s, &f);
     return f;

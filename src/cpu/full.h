@@ -25,7 +25,7 @@ AI bracket_pass pass_of(state *s, float floor, bracket b, const weights *w, cons
 {
     bracket_pass out = {0};
     int64_t n = 0, inside_at = 0;
-    bool two_ends = b.low < b.high;
+    bool two_ends = b.low < b.high, bounded = floor > w->bottom;
     vf high = vf_set(b.high), low = vf_set(b.low), least = vf_set(floor);
     list *l = &s->found;
     for (int64_t from = 0; from < s->length; from += BLOCK, inside_at++) {
@@ -40,7 +40,9 @@ AI bracket_pass pass_of(state *s, float floor, bracket b, const weights *w, cons
                 a[j] = left >= VL ? vf_load(s->x + i + j * VL)
                                   : vf_load_first(s->x + (left > 0 ? i + j * VL : i), left > 0 ? (int)left : 0);
             }
-            for (int j = 0; j < 4; j++) f[j] = vf_keep(vm_ge(a[j], least), weigh(a[j], w, kind));
+            weigh_many(a, f, 4, w, kind);
+            if (bounded)
+                for (int j = 0; j < 4; j++) f[j] = vf_keep(vm_ge(a[j], least), f[j]);
             vm g[4], in[4], touch = vm_first(0);
             for (int j = 0; j < 4; j++) {
                 vm ge_high = vm_ge(a[j], high), ge_low = vm_ge(a[j], low);
@@ -142,16 +144,22 @@ static bracket guess(state *s, const cut *set, const filter *step)
         if (least == s->maximum) return (bracket){least, least};
         if (least > b.low) b.low = least;
     }
-    /* the head, exactly: a few great weights would make the sample's mass useless */
+    /* the head, exactly: a few great weights would make the sample's mass useless. There is none where many
+     * tokens are as great. */
+    float top = LAW_INF;
+    double head = 0, head_count = 0;
     if (!(s->found_from > floor)) {
-        float top = kth_bound(s, HEAD);
-        if (!(top > floor) || !few_reach(s, top)) return b;
-        collect(s, top, &s->found);
-        s->found_from = top;
+        float least = kth_bound(s, HEAD);
+        if (least > floor && few_reach(s, least)) {
+            collect(s, least, &s->found);
+            s->found_from = least;
+        }
     }
-    float top = s->found_from;
-    double head = (double)list_mass(s->found.x, s->found.n, top, &step->w) * 0x1p-40;
-    double head_count = (double)s->found.n;
+    if (s->found_from > floor) {
+        top = s->found_from;
+        head = (double)list_mass(s->found.x, s->found.n, top, &step->w) * 0x1p-40;
+        head_count = (double)s->found.n;
+    }
     sample bulk = take_sample(s, floor, top, &step->w);
     if (bulk.n < 64) return b;
     double high_count = INFINITY, high_mass = INFINITY, low_count = INFINITY, low_mass = INFINITY;
@@ -252,6 +260,17 @@ static bool same_weights(const weights *a, const weights *b)
     return a->kind == b->kind && (a->kind != WEIGHT_LOGITS || a->scale == b->scale);
 }
 
+/* A step on a set whose tokens all equal the maximum: arithmetic. */
+static cut narrow_ties(const state *s, const cut *set, const filter *step)
+{
+    if (s->call->ties == TOMBOLA_TIES_ALL) return *set;
+    pick p = {.found = true, .value = s->maximum, .equal = count_cut(s, set)};
+    uint64_t mass = (uint64_t)p.equal * weight_of(&step->w, s->maximum);
+    uint64_t target = step->has_p ? law_top_p_target(step->p, mass) : UINT64_MAX;
+    int64_t ties = ties_kept(s, &p, step->k, target, &step->w);
+    return ties < p.equal ? cut_after_ties(s, s->maximum, ties) : *set;
+}
+
 /* Runs the chain step by step on the row. */
 static void resolve_on_row(state *s, const filters *f)
 {
@@ -260,6 +279,14 @@ static void resolve_on_row(state *s, const filters *f)
         const filter *step = &f->step[i];
         if (step->has_floor) {
             set = cut_tighter(set, cut_at(step->floor));
+            continue;
+        }
+        /* k tokens or more equal the maximum: without a mass to look at, top_k ends among them */
+        bool ends_at_top = step->k < INT64_MAX && (!step->has_p || s->call->ties == TOMBOLA_TIES_ALL) &&
+                           kth_bound(s, step->k) == s->maximum;
+        if (ends_at_top) set = cut_tighter(set, cut_at(s->maximum));
+        if (set.value == s->maximum) {
+            set = narrow_ties(s, &set, step);
             continue;
         }
         bool last = i == f->n - 1 && same_weights(&step->w, &f->at_end);

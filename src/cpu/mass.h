@@ -13,8 +13,10 @@ AI uint64_t mass_range(const float *x, int64_t n, const weights *w, float bound,
     for (; i + 4 * VL <= n; i += 4 * VL) {
         vf a[4], f[4];
         for (int j = 0; j < 4; j++) a[j] = vf_load(x + i + j * VL);
-        for (int j = 0; j < 4; j++) f[j] = weigh(a[j], w, kind);
-        for (int j = 0; j < 4; j++) vmass_add(&sum, bounded ? vf_keep(vm_ge(a[j], least), f[j]) : f[j]);
+        weigh_many(a, f, 4, w, kind);
+        if (bounded)
+            for (int j = 0; j < 4; j++) f[j] = vf_keep(vm_ge(a[j], least), f[j]);
+        vmass_add_many(&sum, f, 4);
     }
     for (; i < n; i += VL) {
         vf a = n - i >= VL ? vf_load(x + i) : vf_load_first(x + i, (int)(n - i));
@@ -44,15 +46,48 @@ AI uint64_t mass_between(const state *s, int64_t from, int64_t to, const weights
     return mass;
 }
 
+/* Tokens of [from, to) with x >= bound. */
+AI int64_t count_between(const state *s, int64_t from, int64_t to, float bound)
+{
+    int64_t n = 0;
+    vf least = vf_set(bound);
+    for (int64_t i = from; i < to;) {
+        int64_t span = i / SPAN, end = (span + 1) * SPAN < to ? (span + 1) * SPAN : to;
+        if (!span_reaches(s, span, least)) {
+            i = end;
+            continue;
+        }
+        for (; i + 4 * VL <= end; i += 4 * VL) {
+            vm m[4];
+            for (int j = 0; j < 4; j++) m[j] = vm_ge(vf_load(s->x + i + j * VL), least);
+            n += vm_count4(m);
+        }
+        for (; i < end; i += VL) {
+            vf a = end - i >= VL ? vf_load(s->x + i) : vf_load_first(s->x + i, (int)(end - i));
+            n += vm_count(vm_ge(a, least));
+        }
+        i = end;
+    }
+    return n;
+}
+
+/* The two ends of a block's part before the cut's split: value counts there, above from there on. */
+AI int64_t cut_turn(const cut *c, int64_t from, int64_t to)
+{
+    return c->split < from ? from : c->split < to ? c->split : to;
+}
+
 AI uint64_t mass_blocks_of(const state *s, const cut *c, const weights *w, uint64_t *block, const weight_kind kind)
 {
-    uint64_t total = 0;
+    uint64_t total = 0, greatest = weight_of(w, s->maximum);
     bool bounded = !(c->value <= w->bottom) || c->split < s->length;
+    bool ties = c->value >= s->maximum; /* only tokens equal to the maximum: counting does */
     for (int64_t from = 0; from < s->length; from += BLOCK) {
-        int64_t to = from + BLOCK < s->length ? from + BLOCK : s->length;
-        int64_t turn = c->split < from ? from : c->split < to ? c->split : to; /* value before it, above after */
+        int64_t to = from + BLOCK < s->length ? from + BLOCK : s->length, turn = cut_turn(c, from, to);
         uint64_t mass;
-        if (!bounded) {
+        if (ties) {
+            mass = (uint64_t)count_between(s, from, turn, c->value) * greatest;
+        } else if (!bounded) {
             mass = mass_between(s, from, to, w, 0.0f, false, kind);
         } else {
             mass = mass_between(s, from, turn, w, c->value, true, kind);
@@ -73,20 +108,8 @@ static OUTLINE uint64_t mass_blocks(const state *s, const cut *c, const weights 
 /* Tokens of a cut. */
 static OUTLINE int64_t count_cut(const state *s, const cut *c)
 {
-    int64_t n = 0;
-    for (int64_t span = 0; span < s->spans; span++) {
-        int64_t from = span * SPAN, to = from + SPAN < s->length ? from + SPAN : s->length;
-        if (!span_reaches(s, span, vf_set(c->value))) continue;
-        if (from < c->split && c->split < to) {
-            for (int64_t i = from; i < to; i++) n += cut_keeps(c, s->x[i], i);
-            continue;
-        }
-        vf least = vf_set(from < c->split ? c->value : c->above);
-        int64_t i = from;
-        for (; i + VL <= to; i += VL) n += vm_count(vm_ge(vf_load(s->x + i), least));
-        if (i < to) n += vm_count(vm_ge(vf_load_first(s->x + i, (int)(to - i)), least));
-    }
-    return n;
+    int64_t turn = cut_turn(c, 0, s->length), n = count_between(s, 0, turn, c->value);
+    return turn < s->length ? n + count_between(s, turn, s->length, c->above) : n;
 }
 
 /* The cut that keeps the first `ties` tokens equal to value, and all greater ones. */

@@ -1,7 +1,8 @@
 /*
  * The one pass over a row that every call makes: its maximum, the maximum of every group of 16 elements
  * (lane i of span j covers the elements j * SPAN + i, + VL, + 2 VL ...), and its status bits. Rows of 16-bit
- * elements are widened into the workspace on the way.
+ * elements are widened into the workspace on the way. Where the chain is known to need the mass of the whole
+ * row, float sums of it are taken in the same pass (rough.h).
  */
 
 typedef struct read_flags {
@@ -17,32 +18,62 @@ AI vf read_vector(const void *data, int64_t i, float *copy, const int dtype)
     return a;
 }
 
-/* Group maxima of 16 vectors. vf_max(a, best) is `best` where a is NaN. */
-AI vf read_span(const void *data, int64_t i, float *copy, read_flags *flags, const int dtype, const bool signs)
+/* sum += 2^((a - reference) * scale), roughly, for n vectors. */
+AI void rough_add(const vf *a, vf *sum, const int n, vf reference, vf scale)
 {
-    vf best[4];
+    vf t[4], e[4];
+    for (int j = 0; j < n; j++) t[j] = vf_sub(a[j], reference);
+    for (int j = 0; j < n; j++) t[j] = vf_mul(t[j], scale);
+    vf_rough_exp2(t, e, n);
+    for (int j = 0; j < n; j++) sum[j] = vf_add(sum[j], e[j]);
+}
+
+/* Group maxima of 16 vectors. vf_max(a, best) is `best` where a is NaN. */
+AI vf read_span(const void *data, int64_t i, float *copy, read_flags *flags, const rough *r, vf *block_sum,
+                const int dtype, const bool signs, const bool sums)
+{
+    vf best[4], sum[4], reference = vf_set(r->reference), scale = vf_set(r->scale);
     for (int j = 0; j < 4; j++) best[j] = vf_set(-LAW_INF);
+    for (int j = 0; j < 4; j++) sum[j] = vf_set(0.0f);
     for (int v = 0; v < GROUP; v += 4) {
         vf a[4];
         for (int j = 0; j < 4; j++) a[j] = read_vector(data, i + (v + j) * VL, copy, dtype);
         for (int j = 0; j < 4; j++) best[j] = vf_max(a[j], best[j]);
+        if (sums) rough_add(a, sum, 4, reference, scale);
         flags->nan = vm_or(flags->nan, vm_or(vm_nan(a[0], a[1]), vm_nan(a[2], a[3])));
         if (signs)
             for (int j = 0; j < 4; j++) flags->negative = vm_or(flags->negative, vm_gt(vf_set(0.0f), a[j]));
     }
+    if (sums) *block_sum = vf_add(*block_sum, vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])));
     return vf_max(vf_max(best[0], best[1]), vf_max(best[2], best[3]));
 }
 
-AI void read_all(state *s, float *copy, const int dtype, const bool signs)
+/* The maximum of a few elements all over the row: near the row's, or far below it, but one of its values. */
+static float guess_maximum(const void *data, int64_t n, int dtype)
+{
+    float best = -0x1.fffffep127f;
+    for (int64_t i = 0; i < n; i += n / 64 + 1) {
+        float x = tb_row_value(data, dtype, i);
+        if (x > best && x < LAW_INF) best = x;
+    }
+    return best;
+}
+
+AI void read_all(state *s, float *copy, const int dtype, const bool signs, const bool sums)
 {
     const void *data = s->row->data;
     read_flags flags = {vm_first(0), vm_first(0)};
-    vf best = vf_set(-LAW_INF);
+    vf best = vf_set(-LAW_INF), block_sum = vf_set(0.0f);
     int64_t span = 0, n = s->length;
+    if (sums) s->rough.reference = guess_maximum(data, n, dtype);
     for (; (span + 1) * SPAN <= n; span++) {
-        vf a = read_span(data, span * SPAN, copy, &flags, dtype, signs);
+        vf a = read_span(data, span * SPAN, copy, &flags, &s->rough, &block_sum, dtype, signs, sums);
         vf_store(s->group + span * VL, a);
         best = vf_max(a, best);
+        if (sums && (span + 1) * SPAN % BLOCK == 0) {
+            s->rough.block[span * SPAN / BLOCK] = vf_sum(block_sum);
+            block_sum = vf_set(0.0f);
+        }
     }
     if (span * SPAN < n) { /* the rest, padded with -inf: absent from every sum and list */
         float rest[SPAN];
@@ -52,7 +83,7 @@ AI void read_all(state *s, float *copy, const int dtype, const bool signs)
             if (dtype != TOMBOLA_F32 && at < n) copy[at] = rest[i];
         }
         read_flags partial = {vm_first(0), vm_first(0)};
-        vf a = read_span(rest, 0, NULL, &partial, TOMBOLA_F32, false);
+        vf a = read_span(rest, 0, NULL, &partial, &s->rough, &block_sum, TOMBOLA_F32, false, sums);
         flags.nan = vm_or(flags.nan, partial.nan);
         for (int64_t at = span * SPAN; signs && at < n; at++)
             if (rest[at - span * SPAN] < 0) flags.negative = vm_first(VL);
@@ -60,23 +91,51 @@ AI void read_all(state *s, float *copy, const int dtype, const bool signs)
         best = vf_max(a, best);
         span++;
     }
+    if (sums && span * SPAN % BLOCK != 0) s->rough.block[span * SPAN / BLOCK] = vf_sum(block_sum);
     s->spans = span;
     s->maximum = vf_greatest(best);
     if (vm_any(flags.nan)) s->status |= TOMBOLA_ROW_NAN;
     if (vm_any(flags.negative)) s->status |= TOMBOLA_ROW_NEGATIVE;
 }
 
-/* Reads the row; false when it is EMPTY. `copy` has room for the row in f32. */
-static bool read_row(state *s, float *copy)
+/* The sums stay far from overflow and their reference far from underflow. */
+static bool rough_in_range(const state *s)
+{
+    double distance = ((double)s->maximum - s->rough.reference) * s->rough.scale;
+    return distance >= 0 && distance <= 64;
+}
+
+static void read_plain(state *s, float *copy)
 {
     bool probabilities = s->call->kind == TOMBOLA_PROBABILITIES;
-    int dtype = s->call->dtype;
-    s->x = dtype == TOMBOLA_F32 ? s->row->data : copy;
+    if (s->call->dtype == TOMBOLA_F32 && !probabilities) read_all(s, copy, TOMBOLA_F32, false, false);
+    else if (s->call->dtype == TOMBOLA_F32) read_all(s, copy, TOMBOLA_F32, true, false);
+    else if (s->call->dtype == TOMBOLA_F16) read_all(s, copy, TOMBOLA_F16, true, false);
+    else read_all(s, copy, TOMBOLA_BF16, true, false);
+}
+
+static void read_with_sums(state *s, float *copy)
+{
+    if (s->call->dtype == TOMBOLA_F32) read_all(s, copy, TOMBOLA_F32, false, true);
+    else if (s->call->dtype == TOMBOLA_F16) read_all(s, copy, TOMBOLA_F16, false, true);
+    else read_all(s, copy, TOMBOLA_BF16, false, true);
+}
+
+/* Reads the row; false when it is EMPTY. `copy` has room for the row in f32. sum_scale > 0: with float sums at
+ * that scale. */
+static bool read_row(state *s, float *copy, float sum_scale)
+{
+    bool probabilities = s->call->kind == TOMBOLA_PROBABILITIES;
+    s->x = s->call->dtype == TOMBOLA_F32 ? s->row->data : copy;
     s->status = 0;
-    if (dtype == TOMBOLA_F32 && probabilities) read_all(s, copy, TOMBOLA_F32, true);
-    else if (dtype == TOMBOLA_F32) read_all(s, copy, TOMBOLA_F32, false);
-    else if (dtype == TOMBOLA_F16) read_all(s, copy, TOMBOLA_F16, true);
-    else read_all(s, copy, TOMBOLA_BF16, true);
+    s->rough.ready = false;
+    if (sum_scale > 0) {
+        s->rough.scale = sum_scale;
+        read_with_sums(s, copy);
+        s->rough.ready = !(s->status & TOMBOLA_ROW_NAN) && rough_in_range(s);
+    } else {
+        read_plain(s, copy);
+    }
     if (!probabilities) s->status &= ~(uint32_t)TOMBOLA_ROW_NEGATIVE;
     s->infinite = s->maximum == LAW_INF;
     if (s->infinite) s->status |= TOMBOLA_ROW_POS_INF;

@@ -21,6 +21,7 @@ static size_t lay_out(const tombola_call *call, char *base, state *s, float **co
     size_t block = take(&at, (blocks > list_blocks ? blocks : list_blocks) * sizeof(uint64_t));
     size_t block_at = take(&at, blocks * sizeof(int64_t)), ties = take(&at, 2 * blocks * sizeof(int32_t));
     size_t tokens = take(&at, 2 * (size_t)call->draws * sizeof(int32_t));
+    size_t rough = take(&at, blocks * sizeof(double));
     size_t widened = take(&at, call->dtype == TOMBOLA_F32 ? 0 : values);
     if (!s) return at;
     s->group = (float *)(base + group);
@@ -30,6 +31,7 @@ static size_t lay_out(const tombola_call *call, char *base, state *s, float **co
     s->block = (uint64_t *)(base + block);
     s->block_at = (int64_t *)(base + block_at);
     s->tie_count = (int32_t *)(base + ties);
+    s->rough.block = (double *)(base + rough);
     s->tokens = (int32_t *)(base + tokens);
     s->rounds = s->tokens + call->draws;
     *copy = (float *)(base + widened);
@@ -86,6 +88,55 @@ static void write_outputs(state *s, const filters *f)
     if (call->masked_logits) write_masked(s, tb_row_masked(call, r, s->row->source_offset));
 }
 
+/* True when an output needs the exact mass of the final set, whatever is drawn. */
+static bool needs_mass(const tombola_call *call)
+{
+    return call->kept_mass || call->logprobs || call->entropy || call->given_logprobs || call->probabilities ||
+           (call->top_logprobs && !call->top_raw);
+}
+
+/* The scale at which the row's first pass takes float sums: where the chain will need the mass of the whole
+ * row, unless exact sums are needed anyway. 0: no sums. */
+static float sum_scale(const tombola_call *call, const tb_row *row)
+{
+    if (call->kind != TOMBOLA_LOGITS || call->method != TOMBOLA_EXACT || row->length < 4096) return 0;
+    law_temper temper = law_temperature(1.0f);
+    float scale = 0;
+    bool filtered = false;
+    for (int32_t i = 0; i < row->step_count; i++) {
+        const tb_step *step = &row->steps[i];
+        if (step->kind == TOMBOLA_TEMPERATURE) temper = law_temperature(step->value);
+        if (temper.mode != LAW_SCALED) return 0;
+        bool has_k = step->kind == TOMBOLA_TOP_K || step->kind == TOMBOLA_TOP_K_TOP_P;
+        bool has_p = step->kind == TOMBOLA_TOP_P || step->kind == TOMBOLA_TOP_K_TOP_P;
+        if (step->kind == TOMBOLA_MIN_P && step->value > 0.0f) return 0;
+        if (has_k && step->k > 0 && step->k < row->length) return 0;
+        if (has_p && step->value < 1.0f && !filtered) {
+            filtered = true;
+            scale = temper.scale;
+        }
+    }
+    if (!filtered && (needs_mass(call) || !tb_call_draws(call))) return 0;
+    return filtered ? scale : temper.scale;
+}
+
+/* Draws from an unfiltered row by its float sums; false when exact sums must decide. */
+static bool draw_roughly(state *s)
+{
+    if (!s->rough.ready || s->rough.scale != s->final.scale || s->final.kind != WEIGHT_LOGITS) return false;
+    float bound = kth_bound(s, HEAD);
+    if (!few_reach(s, bound)) return false;
+    collect(s, bound, &s->found);
+    s->found_from = bound;
+    tail t = measure_tail(s);
+    for (int32_t d = 0; d < s->call->draws; d++) {
+        s->tokens[d] = rough_draw(s, &t, tb_row_random(s->call, s->row, d), &s->final);
+        if (s->tokens[d] < 0) return false;
+        s->rounds[d] = 0;
+    }
+    return true;
+}
+
 size_t TB_CPU_NAME(workspace)(const tombola_call *call)
 {
     return lay_out(call, NULL, NULL, NULL);
@@ -101,17 +152,16 @@ void TB_CPU_NAME(row)(const tombola_call *call, int64_t index, void *workspace)
     state s = {.call = call, .row = &row, .length = row.length};
     float *copy;
     lay_out(call, workspace, &s, &copy);
-    if (!read_row(&s, copy)) {
+    if (!read_row(&s, copy, sum_scale(call, &row))) {
         tb_row_write_void(call, index, s.status);
         return;
     }
-    bool draws = tb_call_draws(call);
-    if (draws && call->method != TOMBOLA_EXACT) draw_by_rejection(&s);
+    bool draws = tb_call_draws(call), exact = draws && call->method == TOMBOLA_EXACT;
+    if (draws && !exact) draw_by_rejection(&s);
     filters f = resolve(&s, row.step_count);
-    bool masses = draws || call->kept_mass || call->entropy || call->given_logprobs || call->probabilities ||
-                  (call->top_logprobs && !call->top_raw);
-    if (masses) prepare_draws(&s);
-    if (draws && call->method == TOMBOLA_EXACT)
+    bool drawn = exact && !needs_mass(call) && f.n == 0 && !f.greedy && draw_roughly(&s);
+    if (needs_mass(call) || (exact && !drawn)) prepare_draws(&s);
+    if (exact && !drawn)
         for (int32_t d = 0; d < call->draws; d++) {
             s.tokens[d] = draw_token(&s, law_draw_position(tb_row_random(call, &row, d), s.kept_mass));
             s.rounds[d] = 0;

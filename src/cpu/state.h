@@ -13,6 +13,13 @@ typedef struct list {
     int64_t n;
 } list;
 
+/* Float sums of 2^t~ by blocks, t~ = (x - reference) * scale (rough.h). */
+typedef struct rough {
+    bool ready;
+    float reference, scale;
+    double *block; /* [blocks + 1] */
+} rough;
+
 typedef struct state {
     const tombola_call *call;
     const tb_row *row;
@@ -30,6 +37,7 @@ typedef struct state {
     bool in_list;
     cut cut;            /* the final set */
     weights final;      /* weights at the end of the chain */
+    rough rough;
     float *scratch[3];  /* [length + pad] each */
     uint64_t *block;    /* [blocks + 1] exact masses of the final set */
     int64_t *block_at;  /* [blocks + 1] */

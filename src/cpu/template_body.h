@@ -7,6 +7,8 @@
 #include "list.h"
 #include "keep.h"
 #include "bounds.h"
+#include "find.h"
+#include "rough.h"
 #include "filters.h"
 #include "full.h"
 #include "chain.h"

@@ -78,6 +78,11 @@ AI vf vf_rint(vf t)
     return _mm256_round_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
+AI vf vf_from_rint(vf t)
+{
+    return _mm256_sub_ps(t, vf_rint(t));
+}
+
 AI vf vf_floor(vf a)
 {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -87,6 +92,19 @@ AI vf vf_scale(vf q, vf n)
 {
     __m256i power = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(q), power));
+}
+
+AI void vf_rough_exp2(const vf *t, vf *e, const int n)
+{
+    vf k[4], f[4];
+    for (int j = 0; j < n; j++) f[j] = vf_max(t[j], vf_set(-100.0f)); /* scaling stays among normal numbers */
+    for (int j = 0; j < n; j++) k[j] = vf_rint(f[j]);
+    for (int j = 0; j < n; j++) f[j] = vf_sub(f[j], k[j]);
+    for (int j = 0; j < n; j++) e[j] = vf_fma(vf_set(0x1.3997d6p-7f), f[j], vf_set(0x1.ca1440p-5f));
+    for (int j = 0; j < n; j++) e[j] = vf_fma(e[j], f[j], vf_set(0x1.ec06dap-3f));
+    for (int j = 0; j < n; j++) e[j] = vf_fma(e[j], f[j], vf_set(0x1.62e0dcp-1f));
+    for (int j = 0; j < n; j++) e[j] = vf_fma(e[j], f[j], vf_set(0x1.ffffe8p-1f));
+    for (int j = 0; j < n; j++) e[j] = vf_scale(e[j], k[j]);
 }
 
 AI vm vm_ge(vf a, vf b)
@@ -219,6 +237,11 @@ AI void vmass_add(vmass *sum, vf a)
     __m256 rest = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(high), _mm256_set1_ps(0x1p20f), a);
     sum->high = _mm256_add_epi32(sum->high, high);
     sum->low = _mm256_add_epi32(sum->low, _mm256_cvttps_epi32(rest));
+}
+
+AI void vmass_add_many(vmass *sum, const vf *a, const int n)
+{
+    for (int j = 0; j < n; j++) vmass_add(sum, a[j]);
 }
 
 AI uint64_t vmass_lanes(__m256i a)

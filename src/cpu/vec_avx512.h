@@ -70,6 +70,12 @@ AI vf vf_rint(vf t)
     return _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
+/* One instruction, exact in this mode: the result is representable. */
+AI vf vf_from_rint(vf t)
+{
+    return _mm512_reduce_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
 AI vf vf_floor(vf a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -78,6 +84,18 @@ AI vf vf_floor(vf a)
 AI vf vf_scale(vf q, vf n)
 {
     return _mm512_scalef_ps(q, n);
+}
+
+/* With f = t - floor(t) from one instruction, and a scaling that takes the floor itself. */
+AI void vf_rough_exp2(const vf *t, vf *e, const int n)
+{
+    vf f[4];
+    for (int j = 0; j < n; j++) f[j] = _mm512_reduce_ps(t[j], _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    for (int j = 0; j < n; j++) e[j] = vf_fma(vf_set(0x1.bb7cd4p-7f), f[j], vf_set(0x1.aa13f0p-5f));
+    for (int j = 0; j < n; j++) e[j] = vf_fma(e[j], f[j], vf_set(0x1.ee798ap-3f));
+    for (int j = 0; j < n; j++) e[j] = vf_fma(e[j], f[j], vf_set(0x1.62d166p-1f));
+    for (int j = 0; j < n; j++) e[j] = vf_fma(e[j], f[j], vf_set(0x1.00002cp+0f));
+    for (int j = 0; j < n; j++) e[j] = _mm512_scalef_ps(e[j], t[j]);
 }
 
 AI vm vm_ge(vf a, vf b)
@@ -107,17 +125,17 @@ AI vm vm_first(int n)
 
 AI vm vm_and(vm a, vm b)
 {
-    return (vm)(a & b);
+    return _kand_mask16(a, b);
 }
 
 AI vm vm_or(vm a, vm b)
 {
-    return (vm)(a | b);
+    return _kor_mask16(a, b); /* a plain | would move through general registers */
 }
 
 AI vm vm_not(vm a)
 {
-    return (vm)~a;
+    return _knot_mask16(a);
 }
 
 AI bool vm_any(vm a)
@@ -229,6 +247,19 @@ AI void vmass_add(vmass *sum, vf a)
     sum->high = _mm512_add_epi32(sum->high, _mm512_castps_si512(high));
     sum->low = _mm512_add_epi32(sum->low, _mm512_castps_si512(low));
     sum->count++;
+}
+
+AI void vmass_add_many(vmass *sum, const vf *a, const int n)
+{
+    const __m512 big = _mm512_set1_ps(0x1p43f), unit = _mm512_set1_ps(0x1p23f);
+    __m512 high[4], rest[4];
+    for (int j = 0; j < n; j++) high[j] = _mm512_add_round_ps(a[j], big, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    for (int j = 0; j < n; j++) rest[j] = _mm512_sub_ps(high[j], big);
+    for (int j = 0; j < n; j++) rest[j] = _mm512_sub_ps(a[j], rest[j]);
+    for (int j = 0; j < n; j++) rest[j] = _mm512_add_round_ps(rest[j], unit, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    for (int j = 0; j < n; j++) sum->high = _mm512_add_epi32(sum->high, _mm512_castps_si512(high[j]));
+    for (int j = 0; j < n; j++) sum->low = _mm512_add_epi32(sum->low, _mm512_castps_si512(rest[j]));
+    sum->count += (uint32_t)n;
 }
 
 AI uint64_t vmass_lanes(__m512i a)

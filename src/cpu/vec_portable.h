@@ -84,6 +84,12 @@ AI vf vf_rint(vf t)
     return (t + 0x1.8p23f) - 0x1.8p23f;
 }
 
+/* t - rint(t) */
+AI vf vf_from_rint(vf t)
+{
+    return t - vf_rint(t);
+}
+
 /* Largest integer <= a, for a >= 0. From 2^23 on every float is an integer. */
 AI vf vf_floor(vf a)
 {
@@ -97,6 +103,21 @@ AI vf vf_scale(vf q, vf n)
 {
     vm bits = (vm)(n + 0x1.8p23f); /* the integer stands in the low bits */
     return (vf)((vm)q + (bits << 23));
+}
+
+/* e = 2^t for n <= 4 vectors, within a relative error of ROUGH_POLYNOMIAL for |t| <= 100; at most 2^-99 for smaller t, -inf among
+ * them; anything for NaN. A minimax polynomial of degree 4. */
+AI void vf_rough_exp2(const vf *t, vf *e, const int n)
+{
+    vf k[4], f[4];
+    for (int j = 0; j < n; j++) f[j] = vf_max(t[j], vf_set(-100.0f)); /* scaling stays among normal numbers */
+    for (int j = 0; j < n; j++) k[j] = vf_rint(f[j]);
+    for (int j = 0; j < n; j++) f[j] = vf_sub(f[j], k[j]);
+    for (int j = 0; j < n; j++) e[j] = vf_fma(vf_set(0x1.3997d6p-7f), f[j], vf_set(0x1.ca1440p-5f));
+    for (int j = 0; j < n; j++) e[j] = vf_fma(e[j], f[j], vf_set(0x1.ec06dap-3f));
+    for (int j = 0; j < n; j++) e[j] = vf_fma(e[j], f[j], vf_set(0x1.62e0dcp-1f));
+    for (int j = 0; j < n; j++) e[j] = vf_fma(e[j], f[j], vf_set(0x1.ffffe8p-1f));
+    for (int j = 0; j < n; j++) e[j] = vf_scale(e[j], k[j]);
 }
 
 AI vm vm_ge(vf a, vf b)
@@ -234,6 +255,11 @@ AI vmass vmass_zero(void)
 AI void vmass_add(vmass *sum, vf a)
 {
     for (int i = 0; i < VL; i++) sum->total += (uint64_t)(int64_t)a[i];
+}
+
+AI void vmass_add_many(vmass *sum, const vf *a, const int n)
+{
+    for (int j = 0; j < n; j++) vmass_add(sum, a[j]);
 }
 
 AI uint64_t vmass_total(const vmass *sum)

@@ -1,0 +1,40 @@
+# A thin front for CMake. Each target installs what it needs first (scripts/setup.sh).
+
+BUILD := build
+PREFIX ?= /usr/local
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: all run test bench install gpu-test gpu-bench clean
+
+all:
+	scripts/setup.sh run
+	cmake -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
+	cmake --build $(BUILD) -j $(JOBS)
+
+# Tokens drawn from a real model's logits.
+run: all
+	scripts/demo.sh $(BUILD)/cli/tombola
+
+test:
+	scripts/setup.sh test
+	cmake -B $(BUILD)/test -DTOMBOLA_TESTS=ON -DTOMBOLA_WERROR=ON $(CMAKE_FLAGS)
+	cmake --build $(BUILD)/test -j $(JOBS)
+	ctest --test-dir $(BUILD)/test --output-on-failure -j $(JOBS) $(CTEST_FLAGS)
+
+# Beside the peers; writes bench/results/cpu.json.
+bench:
+	scripts/setup.sh bench
+	scripts/bench.sh
+
+install: all
+	cmake --install $(BUILD) --prefix $(PREFIX)
+
+# On a machine with an NVIDIA GPU.
+gpu-test:
+	scripts/gpu_test.sh
+
+gpu-bench:
+	scripts/gpu_bench.sh
+
+clean:
+	rm -rf $(BUILD)

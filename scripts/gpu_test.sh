@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Builds the library and the GPU tests, runs everything on GPU 0 and writes tests/gpu/receipt.json. Takes at
+# most 10 minutes on 16 cores. Needs nvcc, cmake, a C compiler and python3, nothing else.
+#
+#     scripts/gpu_test.sh                      everything
+#     scripts/gpu_test.sh SUITE ...            some suites only; no receipt is written
+#     scripts/gpu_test.sh --pending "reason"   no GPU at hand: a receipt that says so
+#
+# GPU_TEST_BUILD names the build folder, build/gpu otherwise. Logs and results are left there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ "${1:-}" = --pending ]; then
+    exec python3 tests/gpu/receipt.py pending "${2:?a reason}"
+fi
+
+build=${GPU_TEST_BUILD:-build/gpu}
+threads=$(nproc)
+results=$build/results.jsonl
+all=(errors vectors anomalies graphs streams statistics large random invariance soak)
+sanitizers=(memcheck racecheck initcheck synccheck)
+sanitizer_seconds=170
+
+build_tests() {
+    local capability
+    capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
+    echo "building for sm_$capability"
+    cmake -S tests/gpu -B "$build" -DTOMBOLA_CUDA_ARCHS="$capability" -DTOMBOLA_CUDA_FLAGS=-lineinfo \
+        >"$build/configure.log"
+    cmake --build "$build" -j "$threads" >"$build/build.log" 2>&1 || { tail -40 "$build/build.log"; exit 1; }
+    python3 tests/support/pack_vectors.py "$build/vectors.bin" tests/vectors/*.jsonl
+}
+
+run_suite() {
+    local start=$SECONDS code=0
+    "$build/gpu_tests" --vectors "$build/vectors.bin" --threads "$threads" "$1" \
+        >"$build/$1.jsonl" 2>"$build/$1.log" || code=$?
+    if [ ! -s "$build/$1.jsonl" ]; then
+        printf '{"name": "%s", "passed": 0, "failed": 1, "skipped": 0, "reason": "ended with code %d"}\n' "$1" "$code" \
+            >"$build/$1.jsonl"
+    fi
+    cat "$build/$1.jsonl" >>"$results"
+    echo "$((SECONDS - start)) s  $(cat "$build/$1.jsonl")"
+    head -c 4000 "$build/$1.log" | grep FAILED || true
+}
+
+# One tool over a little of everything. A machine that refuses the tool counts as a skip.
+run_sanitizer() {
+    local tool=$1 log=$build/sanitizer.$1.log out=$build/sanitizer.$1.jsonl code=0 tests=0
+    local passed=0 failed=0 skipped=0 reason=""
+    if ! command -v compute-sanitizer >/dev/null; then
+        skipped=1 reason="compute-sanitizer is not installed"
+    else
+        timeout "$sanitizer_seconds" compute-sanitizer --tool "$tool" --error-exitcode 99 --print-limit 20 \
+            "$build/gpu_tests" --count "$2" bounded >"$log" 2>&1 || code=$?
+        tests=$(sed -n 's/.*"name": "bounded", "passed": \([0-9]*\).*/\1/p' "$log")
+        if [ "$code" = 124 ]; then
+            skipped=1 reason="not done after $sanitizer_seconds s"
+        elif grep -q -i 'device not supported\|unable to find\|not permitted' "$log"; then
+            skipped=1 reason="the machine refuses compute-sanitizer: $(grep -m 1 -i 'not supported\|unable\|permitted' "$log" | tr -d '"\\=' | cut -c 1-100)"
+        elif [ "$code" = 0 ] && [ -n "$tests" ]; then
+            passed=$tests
+        else
+            failed=1 reason="code $code: $(grep -m 1 'SUMMARY\|Error' "$log" | tr -d '"\\=' | cut -c 1-100)"
+        fi
+    fi
+    printf '{"name": "sanitizer.%s", "passed": %d, "failed": %d, "skipped": %d' "$tool" "$passed" "$failed" "$skipped" >"$out"
+    if [ -n "$reason" ]; then printf ', "reason": "%s"' "$reason" >>"$out"; fi
+    printf '}\n' >>"$out"
+}
+
+mkdir -p "$build"
+: >"$results"
+build_tests
+if [ $# -gt 0 ]; then
+    for suite in "$@"; do run_suite "$suite"; done
+    exit 0
+fi
+
+for suite in "${all[@]}"; do run_suite "$suite"; done
+declare -A cases=([memcheck]=40 [racecheck]=15 [initcheck]=40 [synccheck]=40)
+start=$SECONDS
+for tool in "${sanitizers[@]}"; do run_sanitizer "$tool" "${cases[$tool]}" & done
+wait
+for tool in "${sanitizers[@]}"; do tee -a "$results" <"$build/sanitizer.$tool.jsonl"; done
+echo "$((SECONDS - start)) s  sanitizers; $SECONDS s in all"
+python3 tests/gpu/receipt.py suites "$results"
+python3 scripts/receipt_hash.py --check

@@ -1,0 +1,162 @@
+/* Random calls, and every kind of row by every kind of chain: cuda against the reference. */
+#include "suites.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rows.h"
+#include "sweep.h"
+
+#define DEFAULT_COUNT 40000
+
+/* Runs a case on the reference and on every variant. */
+static void check_case(suite *s, const sweep_case *c)
+{
+    char text[512], what[1200];
+    sweep_result expected, got;
+    bool good = sweep_run(c, variants[0].context, TOMBOLA_BACKEND_REFERENCE, 1, &expected, text, sizeof text);
+    if (!good) suite_check(s, false, "the reference: %s: %s", text, c->text);
+    for (int v = 0; good && v < variant_count; v++) {
+        bool same = sweep_run(c, variants[v].context, TOMBOLA_BACKEND_CUDA, 1, &got, text, sizeof text) &&
+                    sweep_same(c, &expected, &got, text, sizeof text);
+        snprintf(what, sizeof what, "variant %s, %s", variants[v].name, c->text);
+        suite_result(s, same, text, what);
+        sweep_result_free(&got);
+    }
+    sweep_result_free(&expected);
+}
+
+static void random_case(suite *s, void *job, int64_t i)
+{
+    const sweep_limits *limits = job;
+    sweep_case c;
+    sweep_make(&c, options.seed, (uint64_t)i, limits);
+    size_t used = strlen(c.text);
+    snprintf(c.text + used, sizeof c.text - used, "; again: --seed %llu, case %lld", (unsigned long long)options.seed,
+             (long long)i);
+    check_case(s, &c);
+    sweep_free(&c);
+}
+
+void suite_random(suite *s)
+{
+    sweep_limits limits = {0};
+    suite_parallel(s, random_case, &limits, options.count ? options.count : DEFAULT_COUNT);
+}
+
+/* ---- anomalies ---- */
+
+#define F(kind_, value_) {.kind = kind_, .value = value_}
+
+static const struct {
+    int count;
+    tombola_step steps[4];
+} CHAINS[] = {
+    {0, {{0}}},
+    {1, {F(TOMBOLA_TEMPERATURE, 0.0f)}},
+    {1, {F(TOMBOLA_TEMPERATURE, 0.7f)}},
+    {1, {{.kind = TOMBOLA_TOP_K, .k = 1}}},
+    {1, {{.kind = TOMBOLA_TOP_K, .k = 50}}},
+    {1, {F(TOMBOLA_TOP_P, 0.9f)}},
+    {1, {F(TOMBOLA_TOP_P, 0.0f)}},
+    {1, {F(TOMBOLA_MIN_P, 0.05f)}},
+    {1, {F(TOMBOLA_MIN_P, 1.0f)}},
+    {1, {{.kind = TOMBOLA_TOP_K_TOP_P, .k = 50, .value = 0.9f}}},
+    {4, {F(TOMBOLA_TEMPERATURE, 1.3f), F(TOMBOLA_MIN_P, 0.01f), {.kind = TOMBOLA_TOP_K, .k = 40}, F(TOMBOLA_TOP_P, 0.95f)}},
+    {3, {{.kind = TOMBOLA_TOP_K, .k = 700}, F(TOMBOLA_TEMPERATURE, 1e-30f), F(TOMBOLA_TOP_P, 0.999f)}},
+    {2, {F(TOMBOLA_TOP_P, 0.999f), F(TOMBOLA_TEMPERATURE, INFINITY)}},
+    {2, {F(TOMBOLA_TEMPERATURE, -1.0f), F(TOMBOLA_TOP_P, 0.9f)}},
+    {1, {F(TOMBOLA_MIN_P, NAN)}},
+};
+#define CHAIN_COUNT ((int64_t)(sizeof CHAINS / sizeof *CHAINS))
+
+static const int64_t SIZES[] = {1, 2, 33, 1000, 4099, 40001};
+#define SIZE_COUNT ((int64_t)(sizeof SIZES / sizeof *SIZES))
+
+typedef struct matrix {
+    int64_t sizes; /* the first of SIZES */
+    int64_t step;  /* every step-th cell of the matrix */
+} matrix;
+
+/* Rows 0, 2 and 4 are ordinary; 1 and 3 of the kind. */
+static void fill_rows(sweep_case *c, int which, rng *r)
+{
+    int64_t v = c->call.vocab_size;
+    float *x = malloc((size_t)v * sizeof *x);
+    unsigned char *bits = malloc((size_t)v * c->rows.element);
+    if (!x || !bits) abort();
+    for (int64_t row = 0; row < c->call.rows; row++) {
+        row_fill(c->call.kind, row % 2 ? which : 0, x, v, r);
+        for (int64_t i = 0; i < v; i++) {
+            uint32_t b = source_bits(c->call.dtype, x[i]);
+            memcpy(bits + c->rows.element * (size_t)i, &b, c->rows.element);
+        }
+        source_put(&c->rows, row, bits, v);
+    }
+    free(bits);
+    free(x);
+}
+
+static void anomaly(suite *s, void *job, int64_t i)
+{
+    const matrix *m = job;
+    int64_t at = i * m->step;
+    rng r = {options.seed ^ (uint64_t)at * 0xd1342543de82ef95u};
+    sweep_case c = {.mask = OUT_ALL};
+    tombola_call *call = &c.call;
+    *call = (tombola_call)TOMBOLA_CALL_INIT;
+    int64_t chain = at % CHAIN_COUNT;
+    at /= CHAIN_COUNT;
+    call->dtype = (int32_t)(at % 3);
+    at /= 3;
+    call->ties = (int32_t)(at % 2);
+    at /= 2;
+    call->vocab_size = SIZES[at % m->sizes];
+    at /= m->sizes;
+    int logits = row_kinds(TOMBOLA_LOGITS), which = (int)at;
+    call->kind = which < logits ? TOMBOLA_LOGITS : TOMBOLA_PROBABILITIES;
+    if (which >= logits) which -= logits;
+    call->rows = 5;
+    call->draws = 3;
+    call->seed = rng_next(&r);
+    call->kept_capacity = 100;
+    call->top_count = 8;
+    for (int k = 0; k < CHAINS[chain].count; k++) {
+        tombola_step step = CHAINS[chain].steps[k];
+        if (call->kind == TOMBOLA_PROBABILITIES && step.kind == TOMBOLA_TEMPERATURE) continue;
+        c.steps[call->step_count++] = step;
+    }
+    call->steps = c.steps;
+    call->row_stride = call->vocab_size + 3;
+    source_make(&c.rows, call->dtype, call->rows, call->row_stride, 1);
+    call->data = c.rows.data;
+    fill_rows(&c, which, &r);
+    snprintf(c.text, sizeof c.text, "anomaly %lld: %s, dtype %d, ties %d, V=%lld, chain %lld", (long long)(i * m->step),
+             row_kind_name(call->kind, which), call->dtype, call->ties, (long long)call->vocab_size, (long long)chain);
+    check_case(s, &c);
+    sweep_free(&c);
+}
+
+static int64_t matrix_cells(const matrix *m)
+{
+    int64_t kinds = row_kinds(TOMBOLA_LOGITS) + row_kinds(TOMBOLA_PROBABILITIES);
+    return CHAIN_COUNT * 3 * 2 * m->sizes * kinds / m->step;
+}
+
+void suite_anomalies(suite *s)
+{
+    matrix m = {SIZE_COUNT, 1};
+    suite_parallel(s, anomaly, &m, matrix_cells(&m));
+}
+
+/* ---- a little of everything ---- */
+
+void suite_bounded(suite *s)
+{
+    sweep_limits limits = {.vocab_size = 3000};
+    matrix m = {4, 97};
+    for (int64_t i = 0, n = options.count ? options.count : 60; i < n; i++) random_case(s, &limits, i);
+    for (int64_t i = 0, n = matrix_cells(&m), step = options.count ? n / options.count + 1 : 1; i < n; i += step)
+        anomaly(s, &m, i);
+}
