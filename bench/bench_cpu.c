@@ -2,7 +2,7 @@
  * The CPU backend beside llama.cpp and beside a plain read of the row, one thread, one row at a time.
  *
  *     bench_cpu [--llama LIBLLAMA --llama-version TEXT] [--gemma FILE.f32] [--isa NAME] [--seconds S]
- *               [--only NAME] [--vocab-size V] [--json FILE]
+ *               [--only CHAIN] [--logits NAME] [--vocab-size V] [--json FILE]
  *
  * A job is the whole way from a row of floats to a token: what llama_sampler_sample does (fill the candidate
  * array, apply the chain, accept), and tombola_run. Before each job one of 32 different rows is copied into
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <tombola.h>
 
@@ -67,6 +68,8 @@ typedef struct bench {
     peer_llama *llama;
     char peer_name[96];
     double seconds; /* time spent on one cell and one contestant, about */
+    float *work;    /* the working row: one buffer for all cells, in huge pages where the system has them, so that
+                       the luck of physical pages in the cache does not differ from cell to cell */
     FILE *json;
     int cells;
 } bench;
@@ -130,15 +133,12 @@ static double time_job(const bench *b, void (*run)(job *), job *j, float *work, 
     return workload_median(times, count);
 }
 
-static void run_cell(bench *b, const setting *s, const char *distribution, const float *rows, int64_t n, int dtype)
+static void run_cell(bench *b, const setting *s, const char *distribution, const float *rows, int64_t n)
 {
-    /* an odd float offset: rows of real tensors are rarely aligned to more than their elements */
-    float *work = malloc(((size_t)n + 64) * sizeof(float));
-    void *narrow = malloc((size_t)n * 2);
+    float *work = b->work;
     int32_t token;
     tombola_call call = TOMBOLA_CALL_INIT;
     call.data = work;
-    call.dtype = dtype;
     call.rows = 1;
     call.vocab_size = n;
     call.steps = s->steps;
@@ -172,8 +172,6 @@ static void run_cell(bench *b, const setting *s, const char *distribution, const
     }
     b->cells++;
     free(call.workspace);
-    free(narrow);
-    free(work);
 }
 
 static float *load_rows(const char *path, int64_t *n)
@@ -194,9 +192,9 @@ static float *load_rows(const char *path, int64_t *n)
 int main(int argc, char **argv)
 {
     const struct option options[] = {{"llama", 1, 0, 'l'}, {"llama-version", 1, 0, 'L'}, {"gemma", 1, 0, 'g'},
-                                     {"isa", 1, 0, 'i'},   {"seconds", 1, 0, 's'},       {"only", 1, 0, 'o'},
+                                     {"isa", 1, 0, 'i'},   {"seconds", 1, 0, 's'},       {"only", 1, 0, 'o'}, {"logits", 1, 0, 'd'},
                                      {"vocab-size", 1, 0, 'v'}, {"json", 1, 0, 'j'},     {0, 0, 0, 0}};
-    const char *llama = NULL, *version = "", *gemma = NULL, *only = NULL, *json = NULL;
+    const char *llama = NULL, *version = "", *gemma = NULL, *only = NULL, *logits = NULL, *json = NULL;
     int64_t sizes[] = {32000, 128256, 262144}, size_wanted = 0;
     bench b = {.seconds = 0.25};
     tombola_options made = {.struct_size = sizeof made, .threads = 1, .cuda = -1};
@@ -207,6 +205,7 @@ int main(int argc, char **argv)
         case 'g': gemma = optarg; break;
         case 's': b.seconds = atof(optarg); break;
         case 'o': only = optarg; break;
+        case 'd': logits = optarg; break;
         case 'v': size_wanted = atoll(optarg); break;
         case 'j': json = optarg; break;
         case 'i':
@@ -221,6 +220,10 @@ int main(int argc, char **argv)
     tombola_info info = {.struct_size = sizeof info};
     if (tombola_context_info(b.context, &info)) die("no information");
     b.isa = tombola_isa_name((tombola_isa)info.isa);
+    b.work = aligned_alloc(1 << 21, 1 << 21);
+    if (!b.work) die("no memory");
+    madvise(b.work, 1 << 21, MADV_HUGEPAGE);
+    memset(b.work, 0, 1 << 21);
     char message[256];
     if (llama && !(b.llama = peer_llama_open(llama, message, sizeof message))) die(message);
     if (b.llama)
@@ -236,12 +239,13 @@ int main(int argc, char **argv)
         int64_t n = v < 3 ? sizes[v] : 0;
         if (v < 3 && size_wanted && n != size_wanted) continue;
         for (int d = 0; v == 3 ? d < 1 : workload_names[d] != NULL; d++) {
+            if (logits && strcmp(logits, v == 3 ? "gemma" : workload_names[d])) continue;
             float *rows = v == 3 ? load_rows(gemma, &n) : malloc((size_t)(ROWS * n) * sizeof(float));
             for (int r = 0; v < 3 && r < ROWS; r++)
                 workload_fill(rows + r * n, n, (workload_distribution)d, 1000 * (uint64_t)d + (uint64_t)r);
             for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
                 if (!only || !strcmp(only, settings[i].name))
-                    run_cell(&b, &settings[i], v == 3 ? "gemma" : workload_names[d], rows, n, TOMBOLA_F32);
+                    run_cell(&b, &settings[i], v == 3 ? "gemma" : workload_names[d], rows, n);
             free(rows);
         }
     }

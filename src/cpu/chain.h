@@ -173,7 +173,7 @@ static void keep_greedy(state *s)
 
 /* The list's bound: at or below the final cut (sure), and low enough that every top_p behind a top_k finds
  * its whole set in the list. Without top_k and min_p: a guess, that the cut is among the greatest tokens. */
-static float list_bound(const state *s, const filters *f, bool *sure)
+static float list_bound(state *s, const filters *f, bool *sure)
 {
     float bound = bottom_value(s);
     bool counted = false;
@@ -189,11 +189,13 @@ static float list_bound(const state *s, const filters *f, bool *sure)
         }
         *sure |= step->has_floor || counted;
     }
-    if (!*sure) {
-        float least = kth_bound(s, HEAD);
-        if (least > bound) bound = least;
-    }
-    return bound;
+    if (*sure) return bound;
+    float least = -LAW_INF;
+    const filter *first = &f->step[0];
+    if (s->rough.ready && s->rough.scale == first->w.scale && first->w.kind == WEIGHT_LOGITS)
+        least = mass_bound(s, &first->w, law_top_p_target(first->p, rough_total_above(s)));
+    if (!(least > bound)) least = kth_bound(s, HEAD);
+    return least > bound ? least : bound;
 }
 
 /* Sets s->cut (or the kept list) and s->final from the steps [0, count). */

@@ -2,7 +2,8 @@
  * From a place in the list to the kept list, and small questions to lists and groups.
  */
 
-#define HEAD 96 /* about how many of the greatest tokens are tried first for a top_p */
+#define HEAD 96      /* about how many of the greatest tokens are tried first for a top_p, */
+#define HEAD_DRAW 32 /* and weighed exactly for a draw from the whole row */
 
 /* True when a list of the tokens >= bound is worth making: at most three quarters of the groups reach it,
  * which in an unordered row means an eleventh of the tokens. Short rows always are. */

@@ -159,29 +159,44 @@ static OUTLINE uint64_t list_mass(const float *x, int64_t n, float bound, const 
     return BY_KIND(w, list_mass_of, x, n, bound, w);
 }
 
-/*
- * A lower bound of the k-th greatest value: the k-th greatest of the group maxima, for at least k tokens are
- * as great as that. Groups are first merged (far ones together, so that sorted rows do not fill few groups)
- * while 4k of them are left. -inf when there are fewer than k groups or candidates.
- */
+/* Merges the group maxima, far ones together so that sorted rows do not fill few groups, while at least `least`
+ * are left. Returns how many are left; *x holds them. What does not fill a merged row is left out. */
+static int64_t merge_groups(const state *s, int64_t least, const float **x)
+{
+    int64_t rows = s->spans, merge = 1;
+    while (rows / (2 * merge) * VL >= least && merge < 256) merge *= 2;
+    int64_t left = rows / merge;
+    *x = s->group;
+    if (merge == 1) return rows * VL;
+    float *merged = s->found.x; /* no list is there yet */
+    for (int64_t i = 0; i < left; i++) {
+        vf best = vf_load(s->group + i * VL);
+        for (int64_t j = 1; j < merge; j++) best = vf_max(vf_load(s->group + (i + j * left) * VL), best);
+        vf_store(merged + i * VL, best);
+    }
+    *x = merged;
+    return left * VL;
+}
+
+/* A lower bound of the k-th greatest value: the k-th greatest of the group maxima, for at least k tokens are as
+ * great as that. -inf when there are fewer than k groups. */
 static float kth_bound(const state *s, int64_t k)
 {
-    int64_t rows = s->spans;
-    if (rows * VL < k) return -LAW_INF;
-    int64_t merge = 1;
-    while (rows / (2 * merge) * VL >= 4 * k && merge < 256) merge *= 2;
-    const float *x = s->group;
-    int64_t left = rows / merge; /* merged rows; what does not fill one is left out */
-    float *merged = s->found.x; /* no list is there yet */
-    if (merge > 1) {
-        for (int64_t i = 0; i < left; i++) {
-            vf best = vf_load(s->group + i * VL);
-            for (int64_t j = 1; j < merge; j++) best = vf_max(vf_load(s->group + (i + j * left) * VL), best);
-            vf_store(merged + i * VL, best);
-        }
-        x = merged;
-    }
-    if (left * VL < k) return -LAW_INF;
-    pick p = select_count(s->scratch, x, left * VL, k, k / 4 + 8);
+    if (s->spans * VL < k) return -LAW_INF;
+    const float *x;
+    int64_t n = merge_groups(s, 4 * k, &x);
+    if (n < k) return -LAW_INF;
+    pick p = select_count(s->scratch, x, n, k, k / 4 + 8);
     return p.found ? p.value : -LAW_INF;
+}
+
+/* A lower bound of the value at which the mass of the greater tokens reaches `target`: the same by mass, for the
+ * group maxima above it are tokens. -inf when they do not weigh that much. */
+static float mass_bound(const state *s, const weights *w, uint64_t target)
+{
+    const float *x;
+    int64_t n = merge_groups(s, 512, &x);
+    pick p = select_mass(s->scratch, x, n, w, INT64_MAX, target);
+    bool reached = p.mass_above + (uint64_t)p.equal * weight_of(w, p.value) >= target;
+    return reached ? p.value : -LAW_INF;
 }

@@ -124,7 +124,7 @@ static float sum_scale(const tombola_call *call, const tb_row *row)
 static bool draw_roughly(state *s)
 {
     if (!s->rough.ready || s->rough.scale != s->final.scale || s->final.kind != WEIGHT_LOGITS) return false;
-    float bound = kth_bound(s, HEAD);
+    float bound = kth_bound(s, HEAD_DRAW);
     if (!few_reach(s, bound)) return false;
     collect(s, bound, &s->found);
     s->found_from = bound;
