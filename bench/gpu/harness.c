@@ -28,14 +28,14 @@ typedef struct bench_request {
 } bench_request;
 
 enum { /* outputs beside the tokens */
-    LOGPROBS = 1,
-    KEPT_IDS = 2,
-    RAW_LOGPROBS = 4,
-    ENTROPY = 8,
-    PROBABILITIES = 16,
-    MASKED = 32,
-    TOP_IDS = 64,
-    NO_TOKENS = 128
+       LOGPROBS = 1,
+       KEPT_IDS = 2,
+       RAW_LOGPROBS = 4,
+       ENTROPY = 8,
+       PROBABILITIES = 16,
+       MASKED = 32,
+       TOP_IDS = 64,
+       NO_TOKENS = 128
 };
 
 typedef struct setting {
@@ -47,9 +47,18 @@ typedef struct setting {
     int32_t count; /* of ids */
 } setting;
 
-#define JOINT {.kind = TOMBOLA_TOP_K_TOP_P, .k = 50, .value = 0.9f}
-#define TOP_P {.kind = TOMBOLA_TOP_P, .value = 0.9f}
-#define TOP_K(k_) {.kind = TOMBOLA_TOP_K, .k = k_}
+#define JOINT                                                                                                \
+    {                                                                                                        \
+        .kind = TOMBOLA_TOP_K_TOP_P, .k = 50, .value = 0.9f                                                  \
+    }
+#define TOP_P                                                                                                \
+    {                                                                                                        \
+        .kind = TOMBOLA_TOP_P, .value = 0.9f                                                                 \
+    }
+#define TOP_K(k_)                                                                                            \
+    {                                                                                                        \
+        .kind = TOMBOLA_TOP_K, .k = k_                                                                       \
+    }
 
 static const setting SETTINGS[] = {
     {"k50_p0.9", TOMBOLA_LOGITS, 1, {JOINT}, 0, 0},
@@ -62,7 +71,12 @@ static const setting SETTINGS[] = {
     {"k50_p0.9+kept_ids", TOMBOLA_LOGITS, 1, {JOINT}, KEPT_IDS, 64},
     {"k50_p0.9+raw_logprob", TOMBOLA_LOGITS, 1, {JOINT}, RAW_LOGPROBS, 0},
     {"k50_p0.9+entropy", TOMBOLA_LOGITS, 1, {JOINT}, ENTROPY, 0},
-    {"mixed", TOMBOLA_LOGITS, 3, {{.kind = TOMBOLA_TEMPERATURE}, {.kind = TOMBOLA_TOP_K}, {.kind = TOMBOLA_TOP_P}}, 0, 0},
+    {"mixed",
+     TOMBOLA_LOGITS,
+     3,
+     {{.kind = TOMBOLA_TEMPERATURE}, {.kind = TOMBOLA_TOP_K}, {.kind = TOMBOLA_TOP_P}},
+     0,
+     0},
     {"softmax", TOMBOLA_LOGITS, 0, {{0}}, PROBABILITIES | NO_TOKENS, 0},
     {"top_p_renorm", TOMBOLA_PROBABILITIES, 1, {TOP_P}, PROBABILITIES | NO_TOKENS, 0},
     {"top_k_renorm", TOMBOLA_PROBABILITIES, 1, {TOP_K(50)}, PROBABILITIES | NO_TOKENS, 0},
@@ -114,13 +128,15 @@ EXPORT void *bench_open(char *message, uint64_t capacity)
 }
 
 /* Bytes, or -1 with a message. */
-EXPORT int64_t bench_workspace(const void *context, const bench_request *request, char *message, uint64_t capacity)
+EXPORT int64_t bench_workspace(const void *context, const bench_request *request, char *message,
+                               uint64_t capacity)
 {
     tombola_call call;
     tombola_step steps[3];
     tombola_error error = {.message = "no such setting"};
     size_t size = 0;
-    if (make_call(request, &call, steps) && !tombola_workspace_size(context, &call, &size, &error)) return (int64_t)size;
+    if (make_call(request, &call, steps) && !tombola_workspace_size(context, &call, &size, &error))
+        return (int64_t)size;
     snprintf(message, capacity, "%s", error.message);
     return -1;
 }

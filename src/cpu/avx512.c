@@ -6,7 +6,9 @@
 
 /* Target attributes rather than compiler flags: whoever compiles these files needs no flags of their own. */
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi2,avx2,fma,f16c,bmi,bmi2,popcnt"))), apply_to = function)
+#pragma clang attribute push(                                                                                \
+    __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi2,avx2,fma,f16c,bmi,bmi2,popcnt"))), \
+    apply_to = function)
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi2,avx2,fma,f16c,bmi,bmi2,popcnt")

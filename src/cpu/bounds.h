@@ -13,7 +13,8 @@ static interval make_interval(double low, double high)
     return z;
 }
 
-AI double group_sum_of(const state *s, float below, float floor, const weights *w, int64_t *hot, const weight_kind kind)
+AI double group_sum_of(const state *s, float below, float floor, const weights *w, int64_t *hot,
+                       const weight_kind kind)
 {
     vf cold = vf_set(below), least = vf_set(floor), sum = vf_set(0.0f);
     double total = 0;

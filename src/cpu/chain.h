@@ -25,7 +25,6 @@ static place tighten(place now, place next)
     return now;
 }
 
-
 /* What a run of the chain on the list found. */
 typedef struct list_run {
     bool complete; /* the cut lies in the list */
@@ -57,7 +56,8 @@ static list_run run_on_list(const state *s, const filters *f, bool sure, uint64_
             uint64_t mass;
             if (at->inside) {
                 mass = list_mass(l->x, l->n, at->value, &step->w);
-                if (at->ties < at->equal) mass -= (uint64_t)(at->equal - at->ties) * weight_of(&step->w, at->value);
+                if (at->ties < at->equal)
+                    mass -= (uint64_t)(at->equal - at->ties) * weight_of(&step->w, at->value);
             } else if (at->known && !run.used_total) {
                 mass = total;
                 run.used_total = true;
@@ -189,7 +189,7 @@ static float list_bound(state *s, const filters *f, bool *sure)
         }
         *sure |= step->has_floor || counted;
     }
-    if (*sure) return bound;
+    if (*sure || is_flat(s)) return bound;
     float least = -LAW_INF;
     const filter *first = &f->step[0];
     if (s->rough.ready && s->rough.scale == first->w.scale && first->w.kind == WEIGHT_LOGITS)
@@ -214,7 +214,7 @@ static filters resolve(state *s, int32_t count)
     if (f.n == 0) return f;
     bool sure;
     float bound = list_bound(s, &f, &sure);
-    if (few_reach(s, bound)) {
+    if ((sure || !is_flat(s)) && few_reach(s, bound)) {
         collect(s, bound, &s->found);
         s->found_from = bound;
         bool short_list = s->found.n <= s->length / 4 || s->length <= 2048;

@@ -7,8 +7,8 @@ bool tb_cpu_has_isa(tombola_isa isa)
 #if defined(__x86_64__)
     __builtin_cpu_init();
     /* F16C came before AVX2 on every processor, and older compilers cannot ask for it */
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
-                __builtin_cpu_supports("popcnt");
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
     if (isa == TOMBOLA_ISA_AVX2) return avx2;
     if (isa == TOMBOLA_ISA_AVX512)
         return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&

@@ -3,12 +3,12 @@
  */
 
 typedef struct filter {
-    int64_t k;      /* INT64_MAX: no top_k */
-    bool has_p;     /* top_p */
+    int64_t k;  /* INT64_MAX: no top_k */
+    bool has_p; /* top_p */
     float p;
     bool has_floor; /* min_p, as the least value that stays */
     float floor;
-    weights w;      /* at this step */
+    weights w; /* at this step */
 } filter;
 
 typedef struct filters {
@@ -50,7 +50,8 @@ static filters make_filters(const state *s, int32_t count)
         }
         if (step->kind == TOMBOLA_MIN_P && step->value > 0.0f && w.kind != WEIGHT_FLAT) {
             out->has_floor = true;
-            out->floor = value_at_weight(&w, s->maximum, law_min_p_weight(step->value, weight_of(&w, s->maximum)));
+            out->floor =
+                value_at_weight(&w, s->maximum, law_min_p_weight(step->value, weight_of(&w, s->maximum)));
         }
         if (out->k < INT64_MAX || out->has_p || out->has_floor) f.n++;
     }

@@ -5,104 +5,128 @@
  * the cut is selected there. A bracket that missed costs another pass.
  */
 
-#define SAMPLE 8192 /* elements of the sample, about */
+#define SAMPLE                                                                                               \
+    4096 /* elements of the sample, about: fewer make the bracket wider, more take longer to select from */
 
 typedef struct bracket {
     float low, high; /* low <= high */
+    bool ties;       /* many tokens may equal one of them */
 } bracket;
 
 /* What a pass over the row with a bracket found. */
 typedef struct bracket_pass {
-    uint64_t total;      /* exact mass of the set that is selected from */
-    uint64_t above;      /* of its tokens > high */
+    uint64_t total; /* exact mass of the set that is selected from */
+    uint64_t above; /* of its tokens > high */
     int64_t above_count;
-    int64_t at_high, at_low; /* tokens equal to the ends (at_low is 0 when they are the same) */
+    int64_t at_high,
+        at_low; /* tokens equal to the ends, not in the list (at_low is 0 when they are the same) */
 } bracket_pass;
 
 /* Fills s->block with the masses above the bracket, s->block_at with each block's start in the list of what
- * lies strictly inside (s->found), s->tie_count with its tokens at the ends. */
-AI bracket_pass pass_of(state *s, float floor, bracket b, const weights *w, const weight_kind kind)
+ * lies inside (s->found). With `ties` the ends themselves are counted by block in s->tie_count instead of
+ * listed: half of the row may be equal to one of them. */
+AI bracket_pass pass_of(state *s, float floor, bracket b, const weights *w, const bool ties,
+                        const weight_kind kind)
 {
     bracket_pass out = {0};
-    int64_t n = 0, inside_at = 0;
-    bool two_ends = b.low < b.high, bounded = floor > w->bottom;
+    int64_t n = 0, index = 0;
+    bool two_ends = b.low<b.high, bounded = floor> w->bottom;
     vf high = vf_set(b.high), low = vf_set(b.low), least = vf_set(floor);
     list *l = &s->found;
-    for (int64_t from = 0; from < s->length; from += BLOCK, inside_at++) {
-        int64_t to = from + BLOCK < s->length ? from + BLOCK : s->length;
+    for (int64_t from = 0; from < s->length; from += BLOCK, index++) {
+        int64_t to = from + BLOCK < s->length ? from + BLOCK : s->length, at_high = 0, at_low = 0;
         vmass all = vmass_zero(), above = vmass_zero();
-        int64_t at_high = 0, at_low = 0;
-        s->block_at[inside_at] = n;
+        s->block_at[index] = n;
         for (int64_t i = from; i < to; i += 4 * VL) {
             vf a[4], f[4];
-            for (int j = 0; j < 4; j++) {
-                int64_t left = to - i - j * VL;
-                a[j] = left >= VL ? vf_load(s->x + i + j * VL)
-                                  : vf_load_first(s->x + (left > 0 ? i + j * VL : i), left > 0 ? (int)left : 0);
+            vm g[4], in[4];
+            if (to - i >= 4 * VL) {
+                for (int j = 0; j < 4; j++) a[j] = vf_load(s->x + i + j * VL);
+            } else {
+                for (int j = 0; j < 4; j++) {
+                    int64_t left = to - i - j * VL;
+                    a[j] = left >= VL ? vf_load(s->x + i + j * VL)
+                           : left > 0 ? vf_load_first(s->x + i + j * VL, (int)left)
+                                      : vf_set(-LAW_INF);
+                }
             }
             weigh_many(a, f, 4, w, kind);
             if (bounded)
                 for (int j = 0; j < 4; j++) f[j] = vf_keep(vm_ge(a[j], least), f[j]);
-            vm g[4], in[4], touch = vm_first(0);
-            for (int j = 0; j < 4; j++) {
-                vm ge_high = vm_ge(a[j], high), ge_low = vm_ge(a[j], low);
-                g[j] = vm_gt(a[j], high);
-                in[j] = vm_and(vm_gt(a[j], low), vm_not(ge_high));
-                vm ends = vm_or(vm_and(ge_high, vm_not(g[j])), vm_and(vm_and(ge_low, vm_not(ge_high)), vm_not(in[j])));
-                touch = vm_or(touch, ends);
-            }
-            for (int j = 0; j < 4; j++) vmass_add_both(&all, &above, g[j], f[j]);
+            for (int j = 0; j < 4; j++) g[j] = vm_gt(a[j], high);
+            if (ties)
+                for (int j = 0; j < 4; j++) in[j] = vm_and_not(vm_gt(a[j], low), vm_ge(a[j], high));
+            else
+                for (int j = 0; j < 4; j++) in[j] = vm_and_not(vm_ge(a[j], low), g[j]);
+            vmass_add_both(&all, &above, g, f);
             out.above_count += vm_count4(g);
             n += vi_compress4(l->id + n, in, (int32_t)i);
-            if (vm_any(touch))
-                for (int j = 0; j < 4; j++) {
-                    at_high += vm_count(vm_eq(a[j], high));
-                    if (two_ends) at_low += vm_count(vm_eq(a[j], low));
-                }
+            for (int j = 0; ties && j < 4; j++) {
+                at_high += vm_count(vm_eq(a[j], high));
+                if (two_ends) at_low += vm_count(vm_eq(a[j], low));
+            }
         }
         out.total += vmass_total(&all);
-        s->block[inside_at] = vmass_total(&above);
-        out.above += s->block[inside_at];
-        s->tie_count[2 * inside_at] = (int32_t)at_high;
-        s->tie_count[2 * inside_at + 1] = (int32_t)at_low;
+        s->block[index] = vmass_total(&above);
+        out.above += s->block[index];
+        s->tie_count[2 * index] = (int32_t)at_high;
+        s->tie_count[2 * index + 1] = (int32_t)at_low;
         out.at_high += at_high;
         out.at_low += at_low;
     }
-    s->block_at[inside_at] = n;
+    s->block_at[index] = n;
     vf_gather(l->x, s->x, l->id, n);
     l->n = n;
     s->found_from = law_float(LAW_NAN_BITS); /* no longer the greatest tokens */
     return out;
 }
 
-static OUTLINE bracket_pass run_pass(state *s, float floor, bracket b, const weights *w)
+AI bracket_pass pass_either(state *s, float floor, bracket b, const weights *w, const weight_kind kind)
 {
-    return BY_KIND(w, pass_of, s, floor, b, w);
+    return b.ties ? pass_of(s, floor, b, w, true, kind) : pass_of(s, floor, b, w, false, kind);
 }
 
-/* A sample of the row's values in [floor, below), its size, mass and mass of squares (in units of 2^40). */
+static OUTLINE bracket_pass run_pass(state *s, float floor, bracket b, const weights *w)
+{
+    return BY_KIND(w, pass_either, s, floor, b, w);
+}
+
+/* A sample of the row's values. */
 typedef struct sample {
     float *x;
     int64_t n;
     double each; /* elements of the row that one element of the sample stands for */
-    double mass, squares;
 } sample;
 
-AI void weigh_sample_of(sample *out, const weights *w, const weight_kind kind)
+/* Mass, and mass of squares, of sample values above and not above a value, in units of 2^40. */
+typedef struct moments {
+    double mass[2], squares[2];
+} moments;
+
+AI void measure_of(const sample *from, float value, const weights *w, moments *out, const weight_kind kind)
 {
-    double mass = 0, squares = 0;
-    for (int64_t i = 0; i < out->n; i += VL) {
-        vf a = vf_load(out->x + i);
-        vf f = vf_mul(weigh(a, w, kind), vf_set(0x1p-40f));
-        if (out->n - i < VL) f = vf_keep(vm_first((int)(out->n - i)), f);
-        mass += vf_sum(f);
-        squares += vf_sum(vf_mul(f, f));
+    vf v = vf_set(value);
+    for (int64_t i = 0; i < from->n; i += VL) {
+        vf a = vf_load(from->x + i), f = vf_mul(weigh(a, w, kind), vf_set(0x1p-40f));
+        vm above = vm_gt(a, v);
+        if (from->n - i < VL) f = vf_keep(vm_first((int)(from->n - i)), f);
+        vf up = vf_keep(above, f), down = vf_keep(vm_not(above), f);
+        out->mass[0] += vf_sum(up);
+        out->mass[1] += vf_sum(down);
+        out->squares[0] += vf_sum(vf_mul(up, up));
+        out->squares[1] += vf_sum(vf_mul(down, down));
     }
-    out->mass = mass;
-    out->squares = squares;
 }
 
-static OUTLINE sample take_sample(const state *s, float floor, float below, const weights *w)
+static OUTLINE moments measure(const sample *from, float value, const weights *w)
+{
+    moments out = {{0, 0}, {0, 0}};
+    BY_KIND(w, measure_of, from, value, w, &out);
+    return out;
+}
+
+/* Takes vectors at even distances; values in [floor, below). */
+static OUTLINE sample take_sample(const state *s, float floor, float below)
 {
     sample out = {.x = s->kept.x};
     int64_t vectors = s->length / VL, take = SAMPLE / VL < vectors / 8 ? SAMPLE / VL : vectors / 8;
@@ -114,41 +138,65 @@ static OUTLINE sample take_sample(const state *s, float floor, float below, cons
     }
     pad_values(out.x, out.n);
     out.each = take ? (double)vectors / (double)take : 1;
-    BY_KIND(w, weigh_sample_of, &out, w);
     return out;
 }
 
 /* Standard deviations of the sample's error that the bracket allows for: 1 row in 700 misses. */
 #define SIGMAS 3.2
 
-/* The sample's value with `count` of its elements or `mass` of its mass above, whichever comes first from the
- * top; -inf when the sample holds neither. */
-static float sample_value(const state *s, const sample *from, const weights *w, double count, double mass)
+/* A sample's value with `count` of its elements, or `mass` of its mass, above; -inf when it does not hold it.
+ */
+static float value_at_count(const state *s, const sample *from, double count)
 {
-    bool counts = count < (double)from->n, weighs = mass < from->mass * 0.999;
-    if (!counts && !weighs) return -LAW_INF;
-    int64_t k = counts ? (int64_t)count + 1 : INT64_MAX;
-    uint64_t target = weighs ? (uint64_t)(mass * 0x1p40) + 1 : UINT64_MAX;
-    pick p = weighs ? select_mass(s->scratch, from->x, from->n, w, k, target)
-                    : select_count(s->scratch, from->x, from->n, k, 0);
-    return p.found ? p.value : -LAW_INF;
+    if (!(count < (double)from->n)) return -LAW_INF;
+    return count <= 0 ? LAW_INF : select_count(s->scratch, from->x, from->n, (int64_t)count + 1, 0).value;
+}
+
+static float value_at_mass(const state *s, const sample *from, const weights *w, double mass, double all)
+{
+    if (!(mass < all * 0.999)) return -LAW_INF;
+    return mass <= 0
+               ? LAW_INF
+               : select_mass(s->scratch, from->x, from->n, w, INT64_MAX, (uint64_t)(mass * 0x1p40) + 1).value;
+}
+
+static bracket bracket_by_count(const state *s, const sample *bulk, double head, int64_t k)
+{
+    double want = ((double)k - head) / bulk->each, slack = SIGMAS * sqrt(want > 0 ? want : 0) + 2;
+    return (bracket){value_at_count(s, bulk, want + slack), value_at_count(s, bulk, want - slack), false};
+}
+
+/* The share of the mass above a value is a ratio of two sums over the sample; its variance is that of
+ * sum w (1 - p) above and sum w p below it. */
+static bracket bracket_by_mass(const state *s, const sample *bulk, double head, float p, const weights *w)
+{
+    moments m = measure(bulk, LAW_INF, w);
+    double all = m.mass[1], share = p > 0 ? p : 0;
+    double want = share * (head / bulk->each + all) - head / bulk->each;
+    float middle = value_at_mass(s, bulk, w, want, all);
+    moments split = measure(bulk, middle, w);
+    double slack =
+        SIGMAS * sqrt((1 - share) * (1 - share) * split.squares[0] + share * share * split.squares[1]);
+    slack += all / (double)bulk->n;
+    return (bracket){value_at_mass(s, bulk, w, want + slack, all),
+                     value_at_mass(s, bulk, w, want - slack, all), false};
 }
 
 /* Guesses where the cut lies. */
 static bracket guess(state *s, const cut *set, const filter *step)
 {
     float floor = set->value;
-    bracket b = {floor, s->maximum};
+    bracket b = {floor, s->maximum, true};
     if (!step->has_p && step->k < INT64_MAX) {
         float least = kth_bound(s, step->k);
-        if (least == s->maximum) return (bracket){least, least};
+        if (least == s->maximum) return (bracket){least, least, true};
         if (least > b.low) b.low = least;
     }
     /* the head, exactly: a few great weights would make the sample's mass useless. There is none where many
-     * tokens are as great. */
+     * tokens are as great, and it does not matter in a flat row. */
     float top = LAW_INF;
     double head = 0, head_count = 0;
-    if (!(s->found_from > floor)) {
+    if (!(s->found_from > floor) && !is_flat(s)) {
         float least = kth_bound(s, HEAD);
         if (least > floor && few_reach(s, least)) {
             collect(s, least, &s->found);
@@ -160,32 +208,25 @@ static bracket guess(state *s, const cut *set, const filter *step)
         head = (double)list_mass(s->found.x, s->found.n, top, &step->w) * 0x1p-40;
         head_count = (double)s->found.n;
     }
-    sample bulk = take_sample(s, floor, top, &step->w);
+    sample bulk = take_sample(s, floor, top);
     if (bulk.n < 64) return b;
-    double high_count = INFINITY, high_mass = INFINITY, low_count = INFINITY, low_mass = INFINITY;
-    if (step->k < INT64_MAX) {
-        double want = ((double)step->k - head_count) / bulk.each, slack = SIGMAS * sqrt(want > 0 ? want : 0) + 2;
-        high_count = want - slack;
-        low_count = want + slack;
-    }
-    if (step->has_p) {
-        double total = head + bulk.each * bulk.mass, p = step->p > 0 ? step->p : 0;
-        double want = (p * total - head) / bulk.each, slack = SIGMAS * sqrt(bulk.squares * (p < 1 ? 1 - p : 0) * p);
-        slack += bulk.mass / (double)bulk.n;
-        high_mass = want - slack;
-        low_mass = want + slack;
-    }
-    if (high_count > 0 && high_mass > 0) { /* else the cut may lie in the head */
-        float high = sample_value(s, &bulk, &step->w, high_count, high_mass);
-        if (high > b.low) b.high = high;
-    }
-    float low = low_count <= 0 || low_mass <= 0 ? top : sample_value(s, &bulk, &step->w, low_count, low_mass);
+    /* both cuts hold in a joint step: the higher one is the step's */
+    bracket by_count = {-LAW_INF, -LAW_INF, false}, by_mass = by_count;
+    if (step->k < INT64_MAX) by_count = bracket_by_count(s, &bulk, head_count, step->k);
+    if (step->has_p) by_mass = bracket_by_mass(s, &bulk, head, step->p, &step->w);
+    float low = by_count.low > by_mass.low ? by_count.low : by_mass.low;
+    float high = by_count.high > by_mass.high ? by_count.high : by_mass.high;
+    if (low == LAW_INF) low = top < LAW_INF ? top : b.low; /* in the head */
     if (low > b.low) b.low = low;
+    if (high < b.high) b.high = high;
     if (b.high < b.low) b.high = b.low;
+    list ends = {.x = bulk.x, .n = bulk.n};
+    b.ties = (count_equal(&ends, b.low) + count_equal(&ends, b.high)) * 32 > bulk.n;
     return b;
 }
 
-/* Adds what the bracket keeps to the masses above it, so that s->block is that of the final set. */
+/* Adds what the bracket keeps to the masses above it, so that s->block is that of the final set. The counts
+ * of ends that were listed are 0. */
 static void complete_blocks(state *s, const bracket *b, float value, const weights *w)
 {
     uint64_t at_high = weight_of(w, b->high), at_low = weight_of(w, b->low);
@@ -214,7 +255,7 @@ static cut select_on_row(state *s, const cut *set, const filter *step, bool last
         bracket_pass pass = run_pass(s, set->value, b, &step->w);
         uint64_t target = step->has_p ? law_top_p_target(step->p, pass.total - surplus) : UINT64_MAX;
         if (pass.above_count >= step->k || pass.above >= target) { /* the cut lies higher */
-            b = (bracket){next_up(b.high), s->maximum};
+            b = (bracket){next_up(b.high), s->maximum, true};
             continue;
         }
         pick best = {.found = false};
@@ -242,7 +283,7 @@ static cut select_on_row(state *s, const cut *set, const filter *step, bool last
                 mass += (uint64_t)pass.at_low * weight_of(&step->w, b.low);
             }
             if (count < step->k && mass < target && b.low > set->value) { /* the cut lies lower */
-                b = (bracket){set->value, law_key_value(law_key(b.low) - 1)};
+                b = (bracket){set->value, law_key_value(law_key(b.low) - 1), true};
                 continue;
             }
         }

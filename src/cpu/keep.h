@@ -2,9 +2,6 @@
  * From a place in the list to the kept list, and small questions to lists and groups.
  */
 
-#define HEAD 96      /* about how many of the greatest tokens are tried first for a top_p, */
-#define HEAD_DRAW 32 /* and weighed exactly for a draw from the whole row */
-
 /* True when a list of the tokens >= bound is worth making: at most three quarters of the groups reach it,
  * which in an unordered row means an eleventh of the tokens. Short rows always are. */
 static bool few_reach(const state *s, float bound)
@@ -12,7 +9,8 @@ static bool few_reach(const state *s, float bound)
     int64_t groups = s->spans * VL, hot = 0;
     if (s->length <= 2048) return true;
     vf least = vf_set(bound);
-    for (int64_t span = 0; span < s->spans; span++) hot += vm_count(vm_ge(vf_load(s->group + span * VL), least));
+    for (int64_t span = 0; span < s->spans; span++)
+        hot += vm_count(vm_ge(vf_load(s->group + span * VL), least));
     return hot <= groups / 4 * 3;
 }
 
@@ -44,16 +42,16 @@ static OUTLINE void keep_values(state *s, float value, int64_t ties)
     }
     s->cut = cut_at(value);
     if (count_equal(&(list){to->x, to->id, n}, value) > ties) {
-    int64_t all = n;
-    n = 0;
-    for (int64_t i = 0; i < all; i++) { /* leaves out the ties past the first ones */
-        if (to->x[i] == value && ties-- <= 0) {
-            if (s->cut.split == INT64_MAX) s->cut.split = to->id[i];
-            continue;
+        int64_t all = n;
+        n = 0;
+        for (int64_t i = 0; i < all; i++) { /* leaves out the ties past the first ones */
+            if (to->x[i] == value && ties-- <= 0) {
+                if (s->cut.split == INT64_MAX) s->cut.split = to->id[i];
+                continue;
+            }
+            to->x[n] = to->x[i];
+            to->id[n++] = to->id[i];
         }
-        to->x[n] = to->x[i];
-        to->id[n++] = to->id[i];
-    }
     }
     pad_values(to->x, n);
     to->n = n;

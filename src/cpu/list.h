@@ -71,8 +71,8 @@ static pick pick_among_few(const float *x, int n, const weights *w, int64_t k, u
 
 /* Quickselect by count and mass. `slack`: any value with k - 1 + slack or fewer values above it, and at
  * least k values at or above it, will do (for bounds). w is NULL when target does not matter. */
-AI pick select_of(float *const scratch[3], const float *x, int64_t n, const weights *w, int64_t k, uint64_t target,
-                  int64_t slack, const bool weighted, const weight_kind kind)
+AI pick select_of(float *const scratch[3], const float *x, int64_t n, const weights *w, int64_t k,
+                  uint64_t target, int64_t slack, const bool weighted, const weight_kind kind)
 {
     pick best = {false, 0, 0, 0, 0};
     int64_t base = 0; /* values known to be greater than all of x, and their mass */
@@ -139,8 +139,8 @@ AI pick select_weighted(float *const scratch[3], const float *x, int64_t n, cons
 }
 
 /* Needs x padded by VL entries. */
-static OUTLINE pick select_mass(float *const scratch[3], const float *x, int64_t n, const weights *w, int64_t k,
-                                uint64_t target)
+static OUTLINE pick select_mass(float *const scratch[3], const float *x, int64_t n, const weights *w,
+                                int64_t k, uint64_t target)
 {
     return BY_KIND(w, select_weighted, scratch, x, n, w, k, target);
 }
@@ -159,8 +159,8 @@ static OUTLINE uint64_t list_mass(const float *x, int64_t n, float bound, const 
     return BY_KIND(w, list_mass_of, x, n, bound, w);
 }
 
-/* Merges the group maxima, far ones together so that sorted rows do not fill few groups, while at least `least`
- * are left. Returns how many are left; *x holds them. What does not fill a merged row is left out. */
+/* Merges the group maxima, far ones together so that sorted rows do not fill few groups, while at least
+ * `least` are left. Returns how many are left; *x holds them. What does not fill a merged row is left out. */
 static int64_t merge_groups(const state *s, int64_t least, const float **x)
 {
     int64_t rows = s->spans, merge = 1;
@@ -178,8 +178,8 @@ static int64_t merge_groups(const state *s, int64_t least, const float **x)
     return left * VL;
 }
 
-/* A lower bound of the k-th greatest value: the k-th greatest of the group maxima, for at least k tokens are as
- * great as that. -inf when there are fewer than k groups. */
+/* A lower bound of the k-th greatest value: the k-th greatest of the group maxima, for at least k tokens are
+ * as great as that. -inf when there are fewer than k groups. */
 static float kth_bound(const state *s, int64_t k)
 {
     if (s->spans * VL < k) return -LAW_INF;
@@ -190,8 +190,8 @@ static float kth_bound(const state *s, int64_t k)
     return p.found ? p.value : -LAW_INF;
 }
 
-/* A lower bound of the value at which the mass of the greater tokens reaches `target`: the same by mass, for the
- * group maxima above it are tokens. -inf when they do not weigh that much. */
+/* A lower bound of the value at which the mass of the greater tokens reaches `target`: the same by mass, for
+ * the group maxima above it are tokens. -inf when they do not weigh that much. */
 static float mass_bound(const state *s, const weights *w, uint64_t target)
 {
     const float *x;

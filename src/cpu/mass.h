@@ -77,7 +77,8 @@ AI int64_t cut_turn(const cut *c, int64_t from, int64_t to)
     return c->split < from ? from : c->split < to ? c->split : to;
 }
 
-AI uint64_t mass_blocks_of(const state *s, const cut *c, const weights *w, uint64_t *block, const weight_kind kind)
+AI uint64_t mass_blocks_of(const state *s, const cut *c, const weights *w, uint64_t *block,
+                           const weight_kind kind)
 {
     uint64_t total = 0, greatest = weight_of(w, s->maximum);
     bool bounded = !(c->value <= w->bottom) || c->split < s->length;

@@ -13,7 +13,8 @@ static float logprob_of(const weights *w, float x, uint64_t mass)
     return law_logprob(exponent_of(w, x), mass);
 }
 
-/* For a source of probabilities with +inf entries the weights are flat, but the formula is that of weights. */
+/* For a source of probabilities with +inf entries the weights are flat, but the formula is that of weights.
+ */
 static float source_logprob(const state *s, const weights *w, float x, uint64_t mass)
 {
     if (s->call->kind == TOMBOLA_PROBABILITIES) return law_probability_logprob(weight_of(w, x), mass);
@@ -59,7 +60,8 @@ AI void write_probabilities_of(const state *s, float *out, float scale, const we
             bool full = to - i >= VL;
             vf a = full ? vf_load(s->x + i) : vf_load_first(s->x + i, (int)(to - i));
             vf f = weigh(a, &s->final, kind);
-            vf p = kind == WEIGHT_PROBABILITIES ? vf_mul(vf_floor(f), c) : vf_mul(vf_mul(f, vf_set(0x1p-40f)), c);
+            vf p = kind == WEIGHT_PROBABILITIES ? vf_mul(vf_floor(f), c)
+                                                : vf_mul(vf_mul(f, vf_set(0x1p-40f)), c);
             p = vf_keep(vm_and(vm_ge(a, least), vm_ge(f, vf_set(1.0f))), p);
             if (full) {
                 vf_store(out + i, p);
@@ -92,7 +94,8 @@ static void mask_range_32(const float *x, const uint32_t *from, uint32_t *to, in
     for (int64_t i = 0; i < n; i++) to[i] = x[i] >= bound ? from[i] : 0xff800000u;
 }
 
-static void mask_range_16(const float *x, const uint16_t *from, uint16_t *to, int64_t n, float bound, uint16_t low)
+static void mask_range_16(const float *x, const uint16_t *from, uint16_t *to, int64_t n, float bound,
+                          uint16_t low)
 {
     for (int64_t i = 0; i < n; i++) to[i] = x[i] >= bound ? from[i] : low;
 }
@@ -164,9 +167,12 @@ static void write_given(const state *s, const cut *set, const weights *w, uint64
     for (int64_t i = 0; i < call->given_count; i++) {
         int64_t at = s->row->index * call->given_count + i;
         int32_t id = call->given_ids[at];
-        if (id < 0 || id >= s->length) out[at] = law_float(LAW_NAN_BITS);
-        else if (!cut_keeps(set, s->x[id], id)) out[at] = -LAW_INF;
-        else out[at] = source_logprob(s, w, s->x[id], mass);
+        if (id < 0 || id >= s->length)
+            out[at] = law_float(LAW_NAN_BITS);
+        else if (!cut_keeps(set, s->x[id], id))
+            out[at] = -LAW_INF;
+        else
+            out[at] = source_logprob(s, w, s->x[id], mass);
     }
 }
 

@@ -48,15 +48,27 @@ AI vf read_span(const void *data, int64_t i, float *copy, read_flags *flags, con
     return vf_max(vf_max(best[0], best[1]), vf_max(best[2], best[3]));
 }
 
-/* The maximum of a few elements all over the row: near the row's, or far below it, but one of its values. */
-static float guess_maximum(const void *data, int64_t n, int dtype)
+#define PROBES 64
+
+/* Looks at a few elements all over the row: their maximum becomes the sums' reference. False when the row
+ * looks flat, so that exact sums will be needed and float sums are no use: a language model's row has a
+ * sample in which the few greatest hold most of the mass (2.2 times the greatest for a Zipf row, 9.6 for
+ * N(0,1)). */
+static bool probe_row(const void *data, int64_t n, int dtype, rough *r)
 {
-    float best = -0x1.fffffep127f;
-    for (int64_t i = 0; i < n; i += n / 64 + 1) {
-        float x = tb_row_value(data, dtype, i);
-        if (x > best && x < LAW_INF) best = x;
+    float x[PROBES], best = -0x1.fffffep127f;
+    for (int64_t i = 0; i < PROBES; i++) {
+        x[i] = tb_row_value(data, dtype, i * n / PROBES);
+        if (x[i] > best && x[i] < LAW_INF) best = x[i];
     }
-    return best;
+    r->reference = best;
+    vf sum = vf_set(0.0f);
+    for (int64_t i = 0; i < PROBES; i += VL) {
+        vf a = vf_load(x + i);
+        rough_add(&a, &sum, 1, vf_set(best), vf_set(r->scale));
+    }
+    r->probed = vf_sum(sum);
+    return r->probed < 5;
 }
 
 AI void read_all(state *s, float *copy, const int dtype, const bool signs, const bool sums)
@@ -65,7 +77,6 @@ AI void read_all(state *s, float *copy, const int dtype, const bool signs, const
     read_flags flags = {vm_first(0), vm_first(0)};
     vf best = vf_set(-LAW_INF), block_sum = vf_set(0.0f);
     int64_t span = 0, n = s->length;
-    if (sums) s->rough.reference = guess_maximum(data, n, dtype);
     for (; (span + 1) * SPAN <= n; span++) {
         vf a = read_span(data, span * SPAN, copy, &flags, &s->rough, &block_sum, dtype, signs, sums);
         vf_store(s->group + span * VL, a);
@@ -105,32 +116,48 @@ static bool rough_in_range(const state *s)
     return distance >= 0 && distance <= 64;
 }
 
+/* True when the probes say that no HEAD of tokens can hold half of the mass. */
+static bool is_flat(const state *s)
+{
+    if (!(s->rough.probed > 0) || s->maximum == LAW_INF) return false;
+    double distance = ((double)s->maximum - s->rough.reference) * s->rough.scale;
+    return s->rough.probed / PROBES * (double)s->length * exp2(-distance) > 2 * HEAD;
+}
+
 static void read_plain(state *s, float *copy)
 {
     bool probabilities = s->call->kind == TOMBOLA_PROBABILITIES;
-    if (s->call->dtype == TOMBOLA_F32 && !probabilities) read_all(s, copy, TOMBOLA_F32, false, false);
-    else if (s->call->dtype == TOMBOLA_F32) read_all(s, copy, TOMBOLA_F32, true, false);
-    else if (s->call->dtype == TOMBOLA_F16) read_all(s, copy, TOMBOLA_F16, true, false);
-    else read_all(s, copy, TOMBOLA_BF16, true, false);
+    if (s->call->dtype == TOMBOLA_F32 && !probabilities)
+        read_all(s, copy, TOMBOLA_F32, false, false);
+    else if (s->call->dtype == TOMBOLA_F32)
+        read_all(s, copy, TOMBOLA_F32, true, false);
+    else if (s->call->dtype == TOMBOLA_F16)
+        read_all(s, copy, TOMBOLA_F16, true, false);
+    else
+        read_all(s, copy, TOMBOLA_BF16, true, false);
 }
 
 static void read_with_sums(state *s, float *copy)
 {
-    if (s->call->dtype == TOMBOLA_F32) read_all(s, copy, TOMBOLA_F32, false, true);
-    else if (s->call->dtype == TOMBOLA_F16) read_all(s, copy, TOMBOLA_F16, false, true);
-    else read_all(s, copy, TOMBOLA_BF16, false, true);
+    if (s->call->dtype == TOMBOLA_F32)
+        read_all(s, copy, TOMBOLA_F32, false, true);
+    else if (s->call->dtype == TOMBOLA_F16)
+        read_all(s, copy, TOMBOLA_F16, false, true);
+    else
+        read_all(s, copy, TOMBOLA_BF16, false, true);
 }
 
-/* Reads the row; false when it is EMPTY. `copy` has room for the row in f32. sum_scale > 0: with float sums at
- * that scale. */
+/* Reads the row; false when it is EMPTY. `copy` has room for the row in f32. sum_scale > 0: with float sums
+ * at that scale. */
 static bool read_row(state *s, float *copy, float sum_scale)
 {
     bool probabilities = s->call->kind == TOMBOLA_PROBABILITIES;
     s->x = s->call->dtype == TOMBOLA_F32 ? s->row->data : copy;
     s->status = 0;
     s->rough.ready = false;
-    if (sum_scale > 0) {
-        s->rough.scale = sum_scale;
+    s->rough.scale = sum_scale;
+    s->rough.probed = 0;
+    if (sum_scale > 0 && probe_row(s->row->data, s->length, s->call->dtype, &s->rough)) {
         read_with_sums(s, copy);
         s->rough.ready = !(s->status & TOMBOLA_ROW_NAN) && rough_in_range(s);
     } else {

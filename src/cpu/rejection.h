@@ -1,6 +1,6 @@
 /*
- * The article's algorithms (docs/law.md, section 8): rejection sampling with one pivot, and with two, on exact
- * masses of the row. Every place that the algorithms name is a cut: the tokens greater than it.
+ * The article's algorithms (docs/law.md, section 8): rejection sampling with one pivot, and with two, on
+ * exact masses of the row. Every place that the algorithms name is a cut: the tokens greater than it.
  */
 
 /* The last filter, resolved on the set that the filters before it leave. */
@@ -23,8 +23,10 @@ static bool trial_passes(const state *s, const trial_filter *f, cut greater, uin
 static cut above_token(const state *s, int32_t id)
 {
     cut c = cut_at(s->x[id]);
-    if (s->call->ties == TOMBOLA_TIES_INDEX) c.split = id;
-    else c = cut_at(c.above);
+    if (s->call->ties == TOMBOLA_TIES_INDEX)
+        c.split = id;
+    else
+        c = cut_at(c.above);
     return c;
 }
 
@@ -68,8 +70,8 @@ static int32_t draw_trials(state *s, const trial_filter *f, int32_t draw, int32_
         s->cut = cut_tighter(low, f->set);
         s->blocks_ready = false;
         prepare_draws(s);
-        uint64_t random = law_random(row->seed, row->offset, row->stream, LAW_PURPOSE_REJECTION, (uint32_t)draw,
-                                     (uint32_t)(*rounds - 1));
+        uint64_t random = law_random(row->seed, row->offset, row->stream, LAW_PURPOSE_REJECTION,
+                                     (uint32_t)draw, (uint32_t)(*rounds - 1));
         int32_t j = draw_token(s, law_draw_position(random, s->kept_mass));
         uint64_t weight = weight_of(f->w, s->x[j]);
         cut drawn = above_token(s, j);

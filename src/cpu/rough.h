@@ -2,8 +2,8 @@
  * Float sums that decide, with a certified error: the mass of the tail.
  *
  * The tokens of a list (the greatest ones) are weighed exactly; of all others only a float sum is known,
- * S = sum of 2^t~ over the row by blocks, less the same floats of the list's tokens. With tau = (x - m) * s the
- * real exponent (m the maximum, s the scale), r the sums' reference, D = (m - r) * s >= 0:
+ * S = sum of 2^t~ over the row by blocks, less the same floats of the list's tokens. With tau = (x - m) * s
+ * the real exponent (m the maximum, s the scale), r the sums' reference, D = (m - r) * s >= 0:
  *
  *   t~ has two roundings of (x - r) * s = tau + D:  |t~ - tau - D| <= 2^-23 (|tau| + D)(1 + 2^-24)
  *   the law's t has two roundings of tau:           |t - tau|      <= 2^-23 |tau| (1 + 2^-24)
@@ -11,14 +11,15 @@
  *   so a tail token's weight is 2^40 * 2^(t~ - D) within a relative error of
  *       ROUGH_POLYNOMIAL + 2^-22 + ln 2 * 2^-23 * (2 |tau| + D)  (and second-order terms), and one unit.
  *
- * Summed over the tail, of mass T: the weighted mean of |tau| is at most 41 (beyond it W = 0, and the float sum
- * is off by less than a unit a token), and sum w |tau| <= Z log2(V / (Z / w(m))) <= Z * 22, because the entropy
- * of V tokens is at most log2 V. Sums by blocks: at most 10 additions in binary32 on the way of a term, so an
- * error below 11 * 2^-24 of S, head included. The prefix sums share these bounds: they are parts of the same
- * sum of absolute errors.
+ * Summed over the tail, of mass T: the weighted mean of |tau| is at most 41 (beyond it W = 0, and the float
+ * sum is off by less than a unit a token), and sum w |tau| <= Z log2(V / (Z / w(m))) <= Z * 22, because the
+ * entropy of V tokens is at most log2 V. Sums by blocks: at most 10 additions in binary32 on the way of a
+ * term, so an error below 11 * 2^-24 of S, head included. The prefix sums share these bounds: they are parts
+ * of the same sum of absolute errors.
  */
 
-#define ROUGH_POLYNOMIAL 2.75e-6 /* measured over every f32 of [0, 1) and [-1/2, 1/2]: tests/law/test_rough.c */
+#define ROUGH_POLYNOMIAL                                                                                     \
+    2.75e-6 /* measured over every f32 of [0, 1) and [-1/2, 1/2]: tests/law/test_rough.c */
 
 /* Takes the sums in a pass of their own. */
 static OUTLINE void rough_pass(state *s, float scale)
@@ -68,7 +69,7 @@ static double rough_list_sum(const state *s, const list *l, int64_t from, int64_
 
 /* The tail's mass, and how far every sum over part of it can be off. Units of weight. */
 typedef struct tail {
-    double unit;  /* weight of 2^t~ = 1 */
+    double unit; /* weight of 2^t~ = 1 */
     double mass, error;
 } tail;
 
@@ -103,8 +104,8 @@ static interval rough_interval(const state *s, const weights *w)
     return make_interval(head * (1 - 0x1p-52) + t.mass - t.error, head * (1 + 0x1p-52) + t.mass + t.error);
 }
 
-/* Element-wise end of rough_draw: the token of a block that holds position q, when the block's prefix is `at`;
- * -1 when the block's own mass does not reach it. */
+/* Element-wise end of rough_draw: the token of a block that holds position q, when the block's prefix is
+ * `at`; -1 when the block's own mass does not reach it. */
 static int32_t token_in_block(const state *s, int64_t b, double at, double q, const weights *w)
 {
     if (q < at) return -1;

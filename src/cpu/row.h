@@ -13,7 +13,8 @@ static size_t take(size_t *at, size_t bytes)
  * one. */
 static size_t lay_out(const tombola_call *call, char *base, state *s, float **copy)
 {
-    size_t n = (size_t)call->vocab_size + LIST_PAD + SPAN, blocks = n / BLOCK + 2, list_blocks = n / LIST_BLOCK + 2;
+    size_t n = (size_t)call->vocab_size + LIST_PAD + SPAN, blocks = n / BLOCK + 2,
+           list_blocks = n / LIST_BLOCK + 2;
     size_t at = 0, values = n * sizeof(float), ids = n * sizeof(int32_t);
     size_t group = take(&at, values / GROUP + LIST_PAD * sizeof(float));
     size_t found_x = take(&at, values), found_id = take(&at, ids), kept_x = take(&at, values);
@@ -27,7 +28,8 @@ static size_t lay_out(const tombola_call *call, char *base, state *s, float **co
     s->group = (float *)(base + group);
     s->found = (list){(float *)(base + found_x), (int32_t *)(base + found_id), 0};
     s->kept = (list){(float *)(base + kept_x), (int32_t *)(base + kept_id), 0};
-    for (int i = 0; i < 3; i++) s->scratch[i] = (float *)(base + scratch + (size_t)i * ((values + 63) / 64 * 64));
+    for (int i = 0; i < 3; i++)
+        s->scratch[i] = (float *)(base + scratch + (size_t)i * ((values + 63) / 64 * 64));
     s->block = (uint64_t *)(base + block);
     s->block_at = (int64_t *)(base + block_at);
     s->tie_count = (int32_t *)(base + ties);
@@ -66,7 +68,8 @@ static void write_outputs(state *s, const filters *f)
     bool top = call->top_count > 0 && (call->top_ids || call->top_logprobs);
     weights raw = make_weights(s, law_temperature(1.0f));
     uint64_t raw_mass = 0;
-    if (call->raw_logprobs || call->given_raw_logprobs || (top && call->top_raw)) raw_mass = whole_mass(s, &raw);
+    if (call->raw_logprobs || call->given_raw_logprobs || (top && call->top_raw))
+        raw_mass = whole_mass(s, &raw);
     if (call->kept_count || (top && !call->top_raw)) s->kept_count = kept_count(s);
 
     if (call->status) call->status[r] = s->status;
@@ -91,8 +94,8 @@ static void write_outputs(state *s, const filters *f)
 /* True when an output needs the exact mass of the final set, whatever is drawn. */
 static bool needs_mass(const tombola_call *call)
 {
-    return call->kept_mass || call->logprobs || call->entropy || call->given_logprobs || call->probabilities ||
-           (call->top_logprobs && !call->top_raw);
+    return call->kept_mass || call->logprobs || call->entropy || call->given_logprobs ||
+           call->probabilities || (call->top_logprobs && !call->top_raw);
 }
 
 /* The scale at which the row's first pass takes float sums: where the chain will need the mass of the whole

@@ -2,10 +2,12 @@
  * The state of one row under way, and its workspace.
  */
 
-#define GROUP 16                  /* vectors in a group row: each lane's maximum over them is kept */
-#define SPAN (GROUP * VL)         /* elements covered by one vector of group maxima */
-#define BLOCK 1024                /* elements whose exact mass is kept together */
-#define LIST_PAD 64               /* list entries that a vector store may touch past the end */
+#define HEAD 96           /* how many of the greatest tokens, about, are tried first for a top_p, */
+#define HEAD_DRAW 32      /* and weighed exactly for a draw from the whole row */
+#define GROUP 16          /* vectors in a group row: each lane's maximum over them is kept */
+#define SPAN (GROUP * VL) /* elements covered by one vector of group maxima */
+#define BLOCK 1024        /* elements whose exact mass is kept together */
+#define LIST_PAD 64       /* list entries that a vector store may touch past the end */
 
 typedef struct list {
     float *x;    /* values */
@@ -18,6 +20,7 @@ typedef struct rough {
     bool ready;
     float reference, scale;
     double *block; /* [blocks + 1] */
+    double probed; /* sum of 2^t~ over the PROBES elements looked at first; 0: none were */
 } rough;
 
 typedef struct state {
@@ -27,16 +30,16 @@ typedef struct state {
     int64_t length;
     float maximum;
     uint32_t status;
-    bool infinite;      /* +inf entries */
-    int32_t exponent;   /* probabilities: e */
-    float *group;       /* [spans * VL] maxima of groups of 16 elements */
+    bool infinite;    /* +inf entries */
+    int32_t exponent; /* probabilities: e */
+    float *group;     /* [spans * VL] maxima of groups of 16 elements */
     int64_t spans;
-    list found;         /* tokens >= found_from, in index order */
-    float found_from;   /* NaN: no list */
-    list kept;          /* the final set as a list, when in_list */
+    list found;       /* tokens >= found_from, in index order */
+    float found_from; /* NaN: no list */
+    list kept;        /* the final set as a list, when in_list */
     bool in_list;
-    cut cut;            /* the final set */
-    weights final;      /* weights at the end of the chain */
+    cut cut;       /* the final set */
+    weights final; /* weights at the end of the chain */
     rough rough;
     float *scratch[3];  /* [length + pad] each */
     uint64_t *block;    /* [blocks + 1] exact masses of the final set */

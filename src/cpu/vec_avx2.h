@@ -142,6 +142,11 @@ AI vm vm_not(vm a)
     return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32(-1)));
 }
 
+AI vm vm_and_not(vm a, vm b)
+{
+    return _mm256_andnot_ps(b, a);
+}
+
 AI bool vm_any(vm a)
 {
     return _mm256_movemask_ps(a) != 0;
@@ -167,7 +172,8 @@ AI float vf_greatest(vf a)
 
 AI double vf_sum(vf a)
 {
-    __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(a)), high = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+    __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(a)),
+            high = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
     __m256d both = _mm256_add_pd(low, high);
     __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(both), _mm256_extractf128_pd(both, 1));
     return _mm_cvtsd_f64(pair) + _mm_cvtsd_f64(_mm_unpackhi_pd(pair, pair));
@@ -258,15 +264,17 @@ AI uint64_t vmass_total(const vmass *sum)
     return (vmass_lanes(sum->high) << 20) + vmass_lanes(sum->low);
 }
 
-AI void vmass_add_both(vmass *all, vmass *some, vm m, vf a)
+AI void vmass_add_both(vmass *all, vmass *some, const vm m[4], const vf a[4])
 {
-    __m256i high = _mm256_cvttps_epi32(_mm256_mul_ps(a, _mm256_set1_ps(0x1p-20f)));
-    __m256 rest = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(high), _mm256_set1_ps(0x1p20f), a);
-    __m256i low = _mm256_cvttps_epi32(rest), mask = _mm256_castps_si256(m);
-    all->high = _mm256_add_epi32(all->high, high);
-    all->low = _mm256_add_epi32(all->low, low);
-    some->high = _mm256_add_epi32(some->high, _mm256_and_si256(mask, high));
-    some->low = _mm256_add_epi32(some->low, _mm256_and_si256(mask, low));
+    for (int j = 0; j < 4; j++) {
+        __m256i high = _mm256_cvttps_epi32(_mm256_mul_ps(a[j], _mm256_set1_ps(0x1p-20f)));
+        __m256 rest = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(high), _mm256_set1_ps(0x1p20f), a[j]);
+        __m256i low = _mm256_cvttps_epi32(rest), mask = _mm256_castps_si256(m[j]);
+        all->high = _mm256_add_epi32(all->high, high);
+        all->low = _mm256_add_epi32(all->low, low);
+        some->high = _mm256_add_epi32(some->high, _mm256_and_si256(mask, high));
+        some->low = _mm256_add_epi32(some->low, _mm256_and_si256(mask, low));
+    }
 }
 
 AI int vm_count4(const vm m[4])

@@ -138,6 +138,11 @@ AI vm vm_not(vm a)
     return _knot_mask16(a);
 }
 
+AI vm vm_and_not(vm a, vm b)
+{
+    return _kandn_mask16(b, a);
+}
+
 AI bool vm_any(vm a)
 {
     return a != 0;
@@ -188,10 +193,10 @@ AI void vi_pack(int32_t *out, vm m, const int32_t *ids)
  * except the rare one for more than 16 of them. */
 AI int unpack64(int32_t *out, uint64_t mask, int32_t base)
 {
-    const __m512i bytes = _mm512_set_epi8(63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46,
-                                          45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28,
-                                          27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10,
-                                          9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    const __m512i bytes =
+        _mm512_set_epi8(63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43,
+                        42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22,
+                        21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     __m512i at = _mm512_maskz_compress_epi8(mask, bytes), first = _mm512_set1_epi32(base);
     int count = __builtin_popcountll(mask);
     _mm512_storeu_si512(out, _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_castsi512_si128(at)), first));
@@ -253,10 +258,12 @@ AI void vmass_add_many(vmass *sum, const vf *a, const int n)
 {
     const __m512 big = _mm512_set1_ps(0x1p43f), unit = _mm512_set1_ps(0x1p23f);
     __m512 high[4], rest[4];
-    for (int j = 0; j < n; j++) high[j] = _mm512_add_round_ps(a[j], big, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    for (int j = 0; j < n; j++)
+        high[j] = _mm512_add_round_ps(a[j], big, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
     for (int j = 0; j < n; j++) rest[j] = _mm512_sub_ps(high[j], big);
     for (int j = 0; j < n; j++) rest[j] = _mm512_sub_ps(a[j], rest[j]);
-    for (int j = 0; j < n; j++) rest[j] = _mm512_add_round_ps(rest[j], unit, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    for (int j = 0; j < n; j++)
+        rest[j] = _mm512_add_round_ps(rest[j], unit, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
     for (int j = 0; j < n; j++) sum->high = _mm512_add_epi32(sum->high, _mm512_castps_si512(high[j]));
     for (int j = 0; j < n; j++) sum->low = _mm512_add_epi32(sum->low, _mm512_castps_si512(rest[j]));
     sum->count += (uint32_t)n;
@@ -276,20 +283,23 @@ AI uint64_t vmass_total(const vmass *sum)
     return (vmass_lanes(high) << 20) + vmass_lanes(low);
 }
 
-AI void vmass_add_both(vmass *all, vmass *some, vm m, vf a)
+AI void vmass_add_both(vmass *all, vmass *some, const vm m[4], const vf a[4])
 {
-    __m512i high = _mm512_cvttps_epi32(_mm512_mul_ps(a, _mm512_set1_ps(0x1p-20f)));
-    __m512 rest = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(high), _mm512_set1_ps(0x1p20f), a);
-    __m512i low = _mm512_cvttps_epi32(rest);
-    all->high = _mm512_add_epi32(all->high, high);
-    all->low = _mm512_add_epi32(all->low, low);
-    some->high = _mm512_mask_add_epi32(some->high, m, some->high, high);
-    some->low = _mm512_mask_add_epi32(some->low, m, some->low, low);
+    __m512i high[4], low[4];
+    __m512 rest[4];
+    for (int j = 0; j < 4; j++) high[j] = _mm512_cvttps_epi32(_mm512_mul_ps(a[j], _mm512_set1_ps(0x1p-20f)));
+    for (int j = 0; j < 4; j++)
+        rest[j] = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(high[j]), _mm512_set1_ps(0x1p20f), a[j]);
+    for (int j = 0; j < 4; j++) low[j] = _mm512_cvttps_epi32(rest[j]);
+    for (int j = 0; j < 4; j++) all->high = _mm512_add_epi32(all->high, high[j]);
+    for (int j = 0; j < 4; j++) all->low = _mm512_add_epi32(all->low, low[j]);
+    for (int j = 0; j < 4; j++) some->high = _mm512_mask_add_epi32(some->high, m[j], some->high, high[j]);
+    for (int j = 0; j < 4; j++) some->low = _mm512_mask_add_epi32(some->low, m[j], some->low, low[j]);
 }
 
 AI uint64_t mask64(const vm m[4])
 {
-    return (uint64_t)m[3] << 48 | (uint64_t)m[2] << 32 | (uint64_t)m[1] << 16 | m[0];
+    return _mm512_kunpackd(_mm512_kunpackw(m[3], m[2]), _mm512_kunpackw(m[1], m[0]));
 }
 
 AI int vm_count4(const vm m[4])

@@ -105,8 +105,8 @@ AI vf vf_scale(vf q, vf n)
     return (vf)((vm)q + (bits << 23));
 }
 
-/* e = 2^t for n <= 4 vectors, within a relative error of ROUGH_POLYNOMIAL for |t| <= 100; at most 2^-99 for smaller t, -inf among
- * them; anything for NaN. A minimax polynomial of degree 4. */
+/* e = 2^t for n <= 4 vectors, within a relative error of ROUGH_POLYNOMIAL for |t| <= 100; at most 2^-99 for
+ * smaller t, -inf among them; anything for NaN. A minimax polynomial of degree 4. */
 AI void vf_rough_exp2(const vf *t, vf *e, const int n)
 {
     vf k[4], f[4];
@@ -161,6 +161,12 @@ AI vm vm_or(vm a, vm b)
 AI vm vm_not(vm a)
 {
     return ~a;
+}
+
+/* a & ~b */
+AI vm vm_and_not(vm a, vm b)
+{
+    return a & ~b;
 }
 
 AI bool vm_any(vm a)
@@ -267,11 +273,13 @@ AI uint64_t vmass_total(const vmass *sum)
     return sum->total;
 }
 
-/* Adds a to *all, and its chosen lanes to *some. */
-AI void vmass_add_both(vmass *all, vmass *some, vm m, vf a)
+/* Adds four vectors to *all, and their chosen lanes to *some. */
+AI void vmass_add_both(vmass *all, vmass *some, const vm m[4], const vf a[4])
 {
-    vmass_add(all, a);
-    vmass_add(some, vf_keep(m, a));
+    for (int j = 0; j < 4; j++) {
+        vmass_add(all, a[j]);
+        vmass_add(some, vf_keep(m[j], a[j]));
+    }
 }
 
 /* The same as four calls in a row, one vector after the other. */

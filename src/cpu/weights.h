@@ -20,8 +20,8 @@ typedef struct weights {
 
 #define EACH for (int j = 0; j < n; j++)
 
-/* f of each lane of n vectors. Lanes outside K0 (NaN and -inf among them) get an f below 1. Every operation is
- * done for all vectors before the next one: one vector after the other would fill the schedulers with
+/* f of each lane of n vectors. Lanes outside K0 (NaN and -inf among them) get an f below 1. Every operation
+ * is done for all vectors before the next one: one vector after the other would fill the schedulers with
  * operations that wait. */
 AI void weigh_many(const vf *x, vf *f, const int n, const weights *w, const weight_kind kind)
 {
@@ -87,14 +87,17 @@ static float value_at_weight(const weights *w, float maximum, uint64_t least)
         double x = (double)maximum + t / (double)w->scale;
         uint32_t near = x > (double)w->bottom ? law_key((float)x) : low;
         /* 64 keys either way nearly always hold it */
-        uint32_t under = near - low > 64 ? near - 64 : low, over = high - near > 64 && near < high ? near + 64 : high;
+        uint32_t under = near - low > 64 ? near - 64 : low,
+                 over = high - near > 64 && near < high ? near + 64 : high;
         if (weight_of(w, law_key_value(under)) < least) low = under + 1;
         if (weight_of(w, law_key_value(over)) >= least) high = over;
     }
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (weight_of(w, law_key_value(middle)) >= least) high = middle;
-        else low = middle + 1;
+        if (weight_of(w, law_key_value(middle)) >= least)
+            high = middle;
+        else
+            low = middle + 1;
     }
     return law_key_value(low);
 }

@@ -39,8 +39,8 @@ typedef enum law_purpose {
 LAW_FN uint64_t law_random(uint64_t seed, uint64_t offset, uint32_t stream, uint32_t purpose, uint32_t draw,
                            uint32_t round)
 {
-    law_philox_block counter = {{(uint32_t)offset, (uint32_t)(offset >> 32), stream,
-                                 purpose << 28 | draw << 16 | (round & 0xffffu)}};
+    law_philox_block counter = {
+        {(uint32_t)offset, (uint32_t)(offset >> 32), stream, purpose << 28 | draw << 16 | (round & 0xffffu)}};
     law_philox_block out = law_philox((uint32_t)seed, (uint32_t)(seed >> 32), counter);
     return (uint64_t)out.word[1] << 32 | out.word[0];
 }

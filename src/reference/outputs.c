@@ -84,8 +84,7 @@ static void write_top(const ref_state *state, uint64_t mass)
         bool present = i < state->kept;
         if (call->top_ids) call->top_ids[at] = present ? (int32_t)state->order[i] : -1;
         if (call->top_logprobs)
-            call->top_logprobs[at] =
-                present ? logprob(state, state->value[state->order[i]], mass) : -LAW_INF;
+            call->top_logprobs[at] = present ? logprob(state, state->value[state->order[i]], mass) : -LAW_INF;
     }
 }
 

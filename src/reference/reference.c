@@ -41,9 +41,12 @@ static uint32_t read_row(ref_state *state)
     for (int64_t i = 0; i < state->row->length; i++) {
         float x = tb_row_value(state->row->data, state->call->dtype, i);
         state->value[i] = x;
-        if (law_isnan(x)) status |= TOMBOLA_ROW_NAN;
-        else if (x == LAW_INF) status |= TOMBOLA_ROW_POS_INF;
-        else if (probabilities && x < 0) status |= TOMBOLA_ROW_NEGATIVE;
+        if (law_isnan(x))
+            status |= TOMBOLA_ROW_NAN;
+        else if (x == LAW_INF)
+            status |= TOMBOLA_ROW_POS_INF;
+        else if (probabilities && x < 0)
+            status |= TOMBOLA_ROW_NEGATIVE;
     }
     state->infinite = status & TOMBOLA_ROW_POS_INF;
     state->all = 0;
@@ -116,10 +119,11 @@ void ref_chain(ref_state *state, int32_t count)
         bool has_p = step->kind == TOMBOLA_TOP_P || step->kind == TOMBOLA_TOP_K_TOP_P;
         int64_t k = has_k && step->k > 0 ? step->k : INT64_MAX;
         uint64_t target = UINT64_MAX;
-        if (has_p && step->value < 1.0f)
-            target = law_top_p_target(step->value, ref_mass(state, state->kept));
-        if (step->kind == TOMBOLA_MIN_P) state->kept = keep_min_p(state, step->value);
-        else state->kept = keep_while(state, k, target);
+        if (has_p && step->value < 1.0f) target = law_top_p_target(step->value, ref_mass(state, state->kept));
+        if (step->kind == TOMBOLA_MIN_P)
+            state->kept = keep_min_p(state, step->value);
+        else
+            state->kept = keep_while(state, k, target);
     }
     if (!filtered) state->total_mass = ref_mass(state, state->kept);
 }
@@ -175,8 +179,7 @@ void tb_reference_row(const tombola_call *call, int64_t index, void *workspace)
     bool rejection = call->method != TOMBOLA_EXACT;
     if (rejection && tb_call_draws(call)) {
         ref_chain(&state, last_filter(&row));
-        for (int32_t d = 0; d < call->draws; d++)
-            tokens[d] = ref_draw_by_rejection(&state, d, &rounds[d]);
+        for (int32_t d = 0; d < call->draws; d++) tokens[d] = ref_draw_by_rejection(&state, d, &rounds[d]);
         state.kept = state.all;
         state.temper = law_temperature(1.0f);
     }
