@@ -1,6 +1,6 @@
 /*
- * Sampling from logits that lie in device memory, on a stream: first call by call, then with the call captured
- * in a CUDA graph that draws a fresh token for every request at each replay.
+ * Sampling from logits that lie in device memory, on a stream: first call by call, then with the call
+ * captured in a CUDA graph that draws a fresh token for every request at each replay.
  *
  * Each request has its own seed, temperature, top_k and top_p, in device arrays. A request's tokens depend on
  * its seed and on how many tokens it has drawn, not on its place in the batch: both ways print the same.
@@ -38,8 +38,10 @@ static void *on_device(const void *host, size_t bytes)
 {
     void *memory;
     CUDA(cudaMalloc(&memory, bytes));
-    if (host) CUDA(cudaMemcpy(memory, host, bytes, cudaMemcpyHostToDevice));
-    else CUDA(cudaMemset(memory, 0, bytes));
+    if (host)
+        CUDA(cudaMemcpy(memory, host, bytes, cudaMemcpyHostToDevice));
+    else
+        CUDA(cudaMemset(memory, 0, bytes));
     return memory;
 }
 

@@ -115,7 +115,7 @@ tombola_result tombola_context_info(const tombola_context *context, tombola_info
     info->threads = context->threads;
     info->cuda_available = context->cuda != NULL;
     if (context->cuda)
-        snprintf(info->cuda_device, sizeof info->cuda_device, "%s", tb_cuda_device(context->cuda));
+        snprintf(info->cuda_device, sizeof info->cuda_device, "%s", tb_cuda_device_name(context->cuda));
     else
         snprintf(info->cuda_reason, sizeof info->cuda_reason, "%.159s", context->cuda_error.message);
     return TOMBOLA_OK;

@@ -9,8 +9,8 @@
 struct tombola_context {
     tombola_isa isa;
     int threads;
-    tb_pool *pool; /* NULL with one thread */
-    tb_cuda *cuda; /* NULL when it cannot run */
+    tb_pool *pool;            /* NULL with one thread */
+    tb_cuda *cuda;            /* NULL when it cannot run */
     tombola_error cuda_error; /* why */
 };
 

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-tombola_result tb_fail(tombola_error *error, tombola_result result, const char *argument, const char *format, ...)
+tombola_result tb_fail(tombola_error *error, tombola_result result, const char *argument, const char *format,
+                       ...)
 {
     if (!error) return result;
     error->result = result;

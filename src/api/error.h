@@ -8,7 +8,8 @@
 #if defined(__GNUC__)
 __attribute__((format(printf, 4, 5)))
 #endif
-tombola_result tb_fail(tombola_error *error, tombola_result result, const char *argument, const char *format, ...);
+tombola_result
+tb_fail(tombola_error *error, tombola_result result, const char *argument, const char *format, ...);
 
 /* Clears *error and returns TOMBOLA_OK. */
 tombola_result tb_succeed(tombola_error *error);

@@ -94,8 +94,10 @@ static void run_rows(void *argument, int worker)
         if (first >= call->rows) break;
         int64_t end = first + job->batch < call->rows ? first + job->batch : call->rows;
         for (int64_t r = first; r < end; r++) {
-            if (job->plan->backend == TOMBOLA_BACKEND_CPU) tb_cpu_row(job->isa, call, r, workspace);
-            else tb_reference_row(call, r, workspace);
+            if (job->plan->backend == TOMBOLA_BACKEND_CPU)
+                tb_cpu_row(job->isa, call, r, workspace);
+            else
+                tb_reference_row(call, r, workspace);
         }
     }
     tb_fpenv_leave(saved);
@@ -114,15 +116,17 @@ tombola_result tombola_run(const tombola_context *context, const tombola_call *c
         return tb_fail(error, TOMBOLA_ERROR_WORKSPACE, "workspace", "workspace is NULL; %zu bytes are needed",
                        plan_bytes(&plan));
     if (full.workspace_size < plan_bytes(&plan))
-        return tb_fail(error, TOMBOLA_ERROR_WORKSPACE, "workspace_size", "workspace_size is %zu; %zu bytes are needed",
-                       full.workspace_size, plan_bytes(&plan));
+        return tb_fail(error, TOMBOLA_ERROR_WORKSPACE, "workspace_size",
+                       "workspace_size is %zu; %zu bytes are needed", full.workspace_size, plan_bytes(&plan));
     uintptr_t base = ((uintptr_t)full.workspace + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     host_job job = {.call = &full, .plan = &plan, .isa = context->isa, .workspace = (char *)base};
     /* enough batches that no thread waits long for the last one */
     job.batch = full.rows / ((int64_t)plan.threads * 16);
     if (job.batch < 1) job.batch = 1;
-    if (plan.threads > 1) tb_pool_run(context->pool, plan.threads, run_rows, &job);
-    else run_rows(&job, 0);
+    if (plan.threads > 1)
+        tb_pool_run(context->pool, plan.threads, run_rows, &job);
+    else
+        run_rows(&job, 0);
     if (full.advance_offsets)
         tb_advance_offsets(&full, (uint64_t *)(base + (size_t)plan.threads * plan.thread_bytes));
     return tb_succeed(error);
@@ -131,14 +135,15 @@ tombola_result tombola_run(const tombola_context *context, const tombola_call *c
 tombola_result tombola_plan(const tombola_context *context, const tombola_call *call, char *text,
                             size_t capacity, tombola_error *error)
 {
-    if (!text || capacity == 0) return tb_fail(error, TOMBOLA_ERROR_INVALID_ARGUMENT, "text", "no room for text");
+    if (!text || capacity == 0)
+        return tb_fail(error, TOMBOLA_ERROR_INVALID_ARGUMENT, "text", "no room for text");
     text[0] = 0;
     tombola_call full;
     tombola_backend backend;
     tombola_result result = prepare(context, call, &full, &backend, error);
     if (result) return result;
     if (backend == TOMBOLA_BACKEND_CUDA) {
-        tb_cuda_plan(context->cuda, &full, text, capacity);
+        tb_cuda_plan_text(context->cuda, &full, text, capacity);
         return TOMBOLA_OK;
     }
     host_plan plan = plan_host(context, &full, backend);

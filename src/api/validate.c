@@ -28,7 +28,8 @@ static tombola_result check_source(tombola_call *c, tombola_error *error)
     if (!c->row_index && c->source_rows < c->rows)
         REFUSE("source_rows", "source_rows is %lld, less than rows %lld, and there is no row_index",
                (long long)c->source_rows, (long long)c->rows);
-    if (c->data_size < 0) REFUSE("data_size", "data_size is %lld; it must not be negative", (long long)c->data_size);
+    if (c->data_size < 0)
+        REFUSE("data_size", "data_size is %lld; it must not be negative", (long long)c->data_size);
     bool dense = !c->row_start && !c->row_length;
     if (dense && c->data_size > 0 && c->source_rows > 0 &&
         c->data_size < (c->source_rows - 1) * c->row_stride + c->vocab_size)
@@ -36,7 +37,8 @@ static tombola_result check_source(tombola_call *c, tombola_error *error)
                (long long)c->data_size, (long long)c->source_rows, (long long)c->vocab_size,
                (long long)c->row_stride);
     if (c->slot_count == 0) c->slot_count = c->rows;
-    if (c->slot_count < 0) REFUSE("slot_count", "slot_count is %lld; it must not be negative", (long long)c->slot_count);
+    if (c->slot_count < 0)
+        REFUSE("slot_count", "slot_count is %lld; it must not be negative", (long long)c->slot_count);
     if (!c->slot_index && c->slot_count != 1 && c->slot_count < c->rows)
         REFUSE("slot_count", "slot_count is %lld, less than rows %lld, and there is no slot_index",
                (long long)c->slot_count, (long long)c->rows);
@@ -76,22 +78,26 @@ static tombola_result check_draw(tombola_call *c, tombola_error *error)
         REFUSE("advance_offsets", "advance_offsets is set and offsets is NULL");
     if (c->method == TOMBOLA_EXACT) return TOMBOLA_OK;
     if (c->random)
-        return tb_fail(error, TOMBOLA_ERROR_REFUSED, "random", "caller-supplied random numbers serve EXACT only");
+        return tb_fail(error, TOMBOLA_ERROR_REFUSED, "random",
+                       "caller-supplied random numbers serve EXACT only");
     bool filtered = false;
     for (int32_t i = 0; i < c->step_count; i++) filtered |= c->steps[i].kind != TOMBOLA_TEMPERATURE;
     if (filtered && c->steps[c->step_count - 1].kind == TOMBOLA_TEMPERATURE)
-        return tb_fail(error, TOMBOLA_ERROR_REFUSED, "steps",
-                       "steps[%d] is a temperature after the last filter, which REJECTION and DUAL_PIVOT refuse",
-                       c->step_count - 1);
+        return tb_fail(
+            error, TOMBOLA_ERROR_REFUSED, "steps",
+            "steps[%d] is a temperature after the last filter, which REJECTION and DUAL_PIVOT refuse",
+            c->step_count - 1);
     return TOMBOLA_OK;
 }
 
 static tombola_result check_outputs(tombola_call *c, tombola_error *error)
 {
     if (c->kept_capacity < 0)
-        REFUSE("kept_capacity", "kept_capacity is %lld; it must not be negative", (long long)c->kept_capacity);
+        REFUSE("kept_capacity", "kept_capacity is %lld; it must not be negative",
+               (long long)c->kept_capacity);
     if (c->top_count < 0) REFUSE("top_count", "top_count is %d; it must not be negative", c->top_count);
-    if (c->given_count < 0) REFUSE("given_count", "given_count is %d; it must not be negative", c->given_count);
+    if (c->given_count < 0)
+        REFUSE("given_count", "given_count is %d; it must not be negative", c->given_count);
     if ((c->given_logprobs || c->given_raw_logprobs) && c->given_count > 0 && !c->given_ids)
         REFUSE("given_ids", "given_ids is NULL and log-probabilities of given ids are asked for");
     if (c->probabilities_stride == 0) c->probabilities_stride = c->vocab_size;

@@ -19,12 +19,12 @@ void tb_cuda_destroy(tb_cuda *cuda);
 bool tb_cuda_is_device_memory(const tb_cuda *cuda, const void *pointer);
 
 /* "NAME (sm_XY)". */
-const char *tb_cuda_device(const tb_cuda *cuda);
+const char *tb_cuda_device_name(const tb_cuda *cuda);
 
 /* The three take validated calls. */
 tombola_result tb_cuda_workspace(const tb_cuda *cuda, const tombola_call *call, size_t *size,
                                  tombola_error *error);
 tombola_result tb_cuda_run(const tb_cuda *cuda, const tombola_call *call, tombola_error *error);
-void tb_cuda_plan(const tb_cuda *cuda, const tombola_call *call, char *text, size_t capacity);
+void tb_cuda_plan_text(const tb_cuda *cuda, const tombola_call *call, char *text, size_t capacity);
 
 #endif

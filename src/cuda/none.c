@@ -22,7 +22,7 @@ bool tb_cuda_is_device_memory(const tb_cuda *cuda, const void *pointer)
     return false;
 }
 
-const char *tb_cuda_device(const tb_cuda *cuda)
+const char *tb_cuda_device_name(const tb_cuda *cuda)
 {
     (void)cuda;
     return "";
@@ -41,7 +41,7 @@ tombola_result tb_cuda_run(const tb_cuda *cuda, const tombola_call *call, tombol
     return tb_fail(error, TOMBOLA_ERROR_NO_BACKEND, "backend", REASON);
 }
 
-void tb_cuda_plan(const tb_cuda *cuda, const tombola_call *call, char *text, size_t capacity)
+void tb_cuda_plan_text(const tb_cuda *cuda, const tombola_call *call, char *text, size_t capacity)
 {
     (void)cuda, (void)call;
     if (capacity) text[0] = 0;

@@ -27,6 +27,7 @@ static void expect(tombola_options options, tombola_result result, const char *a
     tombola_error error = {0};
     assert_int_equal(create(&options, &context, &error), result);
     assert_string_equal(error.argument, argument);
+    tombola_context_destroy(context);
     assert_int_equal(tombola_context_create(&options, &context, NULL), result);
     tombola_context_destroy(context);
 }

@@ -32,7 +32,8 @@ typedef struct tb_cu_copy_2d { /* CUDA_MEMCPY2D */
 
 #define DEVICE_FUNCTIONS(X)                                                                                  \
     X(cuCtxSetCurrent, (tb_cu_context context))                                                              \
-    X(cuCtxCreate, (tb_cu_context * context, void *affinity, int count, unsigned flags, tb_cu_device device)) \
+    X(cuCtxCreate,                                                                                           \
+      (tb_cu_context * context, void *affinity, int count, unsigned flags, tb_cu_device device))             \
     X(cuCtxDestroy, (tb_cu_context context))                                                                 \
     X(cuCtxSynchronize, (void))                                                                              \
     X(cuMemAlloc, (tb_cu_pointer * memory, size_t bytes))                                                    \
@@ -41,7 +42,7 @@ typedef struct tb_cu_copy_2d { /* CUDA_MEMCPY2D */
     X(cuMemFreeAsync, (tb_cu_pointer memory, tb_cu_stream stream))                                           \
     X(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                                         \
     X(cuMemFreeHost, (void *memory))                                                                         \
-    X(cuMemGetInfo, (size_t * free, size_t *total))                                                          \
+    X(cuMemGetInfo, (size_t * free, size_t * total))                                                         \
     X(cuMemcpyHtoDAsync, (tb_cu_pointer to, const void *from, size_t bytes, tb_cu_stream stream))            \
     X(cuMemcpyDtoHAsync, (void *to, tb_cu_pointer from, size_t bytes, tb_cu_stream stream))                  \
     X(cuMemcpyDtoDAsync, (tb_cu_pointer to, tb_cu_pointer from, size_t bytes, tb_cu_stream stream))          \
@@ -53,7 +54,7 @@ typedef struct tb_cu_copy_2d { /* CUDA_MEMCPY2D */
     X(cuStreamDestroy, (tb_cu_stream stream))                                                                \
     X(cuStreamSynchronize, (tb_cu_stream stream))                                                            \
     X(cuStreamBeginCapture, (tb_cu_stream stream, int mode))                                                 \
-    X(cuStreamEndCapture, (tb_cu_stream stream, tb_cu_graph *graph))                                         \
+    X(cuStreamEndCapture, (tb_cu_stream stream, tb_cu_graph * graph))                                        \
     X(cuGraphInstantiateWithFlags, (tb_cu_graph_exec * exec, tb_cu_graph graph, unsigned long long flags))   \
     X(cuGraphLaunch, (tb_cu_graph_exec exec, tb_cu_stream stream))                                           \
     X(cuGraphExecDestroy, (tb_cu_graph_exec exec))                                                           \
@@ -70,7 +71,8 @@ extern device_functions cu;
 extern tb_cu_context device_context; /* device 0's primary context */
 extern char device_name[64];
 
-/* Opens the driver and makes device 0's primary context current. False, with a reason, where there is none. */
+/* Opens the driver and makes device 0's primary context current. False, with a reason, where there is none.
+ */
 bool device_open(char *reason, size_t capacity);
 
 /* Ends the program when a driver call failed. */

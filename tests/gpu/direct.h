@@ -17,7 +17,8 @@ void direct_free(direct *d);
 /* Device memory that direct_free frees, filled with 0xa5. */
 void *direct_memory(direct *d, size_t bytes);
 
-/* Sizes and binds a workspace. Returns false, the suite having counted a skip or failure, where the call is refused. */
+/* Sizes and binds a workspace. Returns false, the suite having counted a skip or failure, where the call is
+ * refused. */
 bool direct_workspace(suite *s, direct *d, const tombola_context *context, tombola_call *call);
 
 /* The reference's tokens of the pool with all offsets raised by `raise`: [rows, draws]. */

@@ -171,13 +171,18 @@ static tb_cu_result function_set(tb_cu_function function, int attribute, int val
     return 0;
 }
 
-static tb_cu_result launch(const tb_cu_launch *config, tb_cu_function function, void **parameters, void **more)
+static tb_cu_result launch(const tb_cu_launch *config, tb_cu_function function, void **parameters,
+                           void **more)
 {
     (void)more;
     if (fake.launches == fake.fail_launch) return fake.launch_result;
     fake_launch *made = &fake.launch[fake.launches++];
-    *made = (fake_launch){.kernel = (const char *)function, .grid = config->grid[0], .block = config->block[0],
-                          .cluster = 1, .shared_bytes = config->shared_bytes, .stream = config->stream};
+    *made = (fake_launch){.kernel = (const char *)function,
+                          .grid = config->grid[0],
+                          .block = config->block[0],
+                          .cluster = 1,
+                          .shared_bytes = config->shared_bytes,
+                          .stream = config->stream};
     for (unsigned i = 0; i < config->attribute_count; i++) {
         const tb_cu_attribute *attribute = &config->attributes[i];
         if (attribute->id == TB_CU_LAUNCH_CLUSTER) made->cluster = attribute->value.cluster[0];
@@ -201,7 +206,15 @@ static tb_cu_result pointer_attribute(void *value, int attribute, tb_cu_pointer 
     return 0;
 }
 
-EXPORT tb_cu_result cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status)
+static tb_cu_result is_capturing(tb_cu_stream stream, int *status)
+{
+    (void)stream;
+    *status = fake.capturing ? TB_CU_CAPTURE_ACTIVE : 0;
+    return 0;
+}
+
+EXPORT tb_cu_result cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags,
+                                        int *status)
 {
     static const struct {
         const char *name;
@@ -230,6 +243,7 @@ EXPORT tb_cu_result cuGetProcAddress_v2(const char *name, void **function, int v
         {"cuFuncSetAttribute", function_set},
         {"cuLaunchKernelEx", launch},
         {"cuPointerGetAttribute", pointer_attribute},
+        {"cuStreamIsCapturing", is_capturing},
     };
     (void)version, (void)flags, (void)status;
     *function = NULL;

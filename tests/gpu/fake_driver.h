@@ -24,7 +24,7 @@ typedef struct fake_launch {
 typedef struct fake_driver {
     /* what the driver answers */
     int version, init_result, load_result, launch_result, retain_result;
-    int fail_launch;   /* the launch that gets launch_result */
+    int fail_launch; /* the launch that gets launch_result */
     int major, minor, shared_optin, pageable;
     bool without_enumeration; /* an entry point is missing */
     tb_cu_context current;    /* at the start */
@@ -32,9 +32,10 @@ typedef struct fake_driver {
     size_t device_bytes;
     const void *pinned_start; /* and as page-locked */
     size_t pinned_bytes;
+    bool capturing; /* every stream */
 
     /* what was asked of it */
-    int depth;      /* pushed contexts */
+    int depth; /* pushed contexts */
     int retained, modules, loaded_functions;
     int max_dynamic, wide_clusters; /* the last values set */
     int launches;

@@ -24,10 +24,12 @@ static const struct {
     const char *name;
     void (*run)(suite *s);
 } SUITES[] = {
-    {"vectors", suite_vectors},   {"random", suite_random},         {"anomalies", suite_anomalies},
-    {"graphs", suite_graphs},     {"invariance", suite_invariance}, {"streams", suite_streams},
-    {"large", suite_large},       {"soak", suite_soak},             {"statistics", suite_statistics},
-    {"errors", suite_errors},     {"bounded", suite_bounded},
+    {"vectors", suite_vectors},       {"random", suite_random},
+    {"anomalies", suite_anomalies},   {"graphs", suite_graphs},
+    {"invariance", suite_invariance}, {"streams", suite_streams},
+    {"large", suite_large},           {"soak", suite_soak},
+    {"statistics", suite_statistics}, {"errors", suite_errors},
+    {"bounded", suite_bounded},
 };
 
 static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
@@ -59,8 +61,10 @@ void suite_skip(suite *s, const char *reason)
 
 void suite_result(suite *s, bool good, const char *text, const char *what)
 {
-    if (!good && !strncmp(text, "not supported", 13)) suite_skip(s, text);
-    else suite_check(s, good, "%s: %s", what, text);
+    if (!good && !strncmp(text, "not supported", 13))
+        suite_skip(s, text);
+    else
+        suite_check(s, good, "%s: %s", what, text);
 }
 
 typedef struct work {
@@ -98,8 +102,10 @@ void suite_parallel(suite *s, void (*body)(suite *s, void *job, int64_t i), void
 static void print_text(const char *text)
 {
     for (; *text; text++)
-        if (*text == '"' || *text == '\\' || (unsigned char)*text < ' ') putchar(' ');
-        else putchar(*text);
+        if (*text == '"' || *text == '\\' || (unsigned char)*text < ' ')
+            putchar(' ');
+        else
+            putchar(*text);
 }
 
 static bool run_suite(const char *name)
@@ -113,8 +119,8 @@ static bool run_suite(const char *name)
     }
     SUITES[i].run(&s);
     if (s.passed + s.failed + s.skipped == 0) suite_check(&s, false, "no check was made");
-    printf("{\"name\": \"%s\", \"passed\": %lld, \"failed\": %lld, \"skipped\": %lld", name, (long long)s.passed,
-           (long long)s.failed, (long long)s.skipped);
+    printf("{\"name\": \"%s\", \"passed\": %lld, \"failed\": %lld, \"skipped\": %lld", name,
+           (long long)s.passed, (long long)s.failed, (long long)s.skipped);
     if (s.reason[0]) {
         printf(", \"reason\": \"");
         print_text(s.reason);
@@ -145,15 +151,22 @@ int main(int argc, char **argv)
     int first = 1;
     for (; first + 1 < argc && argv[first][0] == '-'; first += 2) {
         const char *value = argv[first + 1];
-        if (!strcmp(argv[first], "--vectors")) options.vectors = value;
-        else if (!strcmp(argv[first], "--threads")) options.threads = atoi(value);
-        else if (!strcmp(argv[first], "--seed")) options.seed = strtoull(value, NULL, 0);
-        else if (!strcmp(argv[first], "--count")) options.count = atoll(value);
-        else if (!strcmp(argv[first], "--only")) only = value;
-        else break;
+        if (!strcmp(argv[first], "--vectors"))
+            options.vectors = value;
+        else if (!strcmp(argv[first], "--threads"))
+            options.threads = atoi(value);
+        else if (!strcmp(argv[first], "--seed"))
+            options.seed = strtoull(value, NULL, 0);
+        else if (!strcmp(argv[first], "--count"))
+            options.count = atoll(value);
+        else if (!strcmp(argv[first], "--only"))
+            only = value;
+        else
+            break;
     }
     if (first >= argc || argv[first][0] == '-') {
-        fprintf(stderr, "usage: gpu_tests [--vectors PACKED] [--threads N] [--seed S] [--count N] [--only VARIANT] SUITE ...\n");
+        fprintf(stderr, "usage: gpu_tests [--vectors PACKED] [--threads N] [--seed S] [--count N] [--only "
+                        "VARIANT] SUITE ...\n");
         return 2;
     }
     if (!device_open(reason, sizeof reason)) {

@@ -11,7 +11,9 @@ static const struct {
     int count;
     int32_t kinds[4];
 } CHAINS[] = {
-    {"temperature, min_p, top_k, top_p", 4, {TOMBOLA_TEMPERATURE, TOMBOLA_MIN_P, TOMBOLA_TOP_K, TOMBOLA_TOP_P}},
+    {"temperature, min_p, top_k, top_p",
+     4,
+     {TOMBOLA_TEMPERATURE, TOMBOLA_MIN_P, TOMBOLA_TOP_K, TOMBOLA_TOP_P}},
     {"temperature, top_k_top_p", 2, {TOMBOLA_TEMPERATURE, TOMBOLA_TOP_K_TOP_P}},
     {"top_k", 1, {TOMBOLA_TOP_K}},
     {"top_p", 1, {TOMBOLA_TOP_P}},
@@ -32,7 +34,8 @@ static void *array(size_t n)
 static float pick_value(int32_t kind, rng *r)
 {
     double u = rng_uniform(r);
-    if (kind == TOMBOLA_TEMPERATURE) return rng_one_in(r, 5) ? 0.0f : rng_one_in(r, 3) ? 1.0f : (float)(0.3 + 1.4 * u);
+    if (kind == TOMBOLA_TEMPERATURE)
+        return rng_one_in(r, 5) ? 0.0f : rng_one_in(r, 3) ? 1.0f : (float)(0.3 + 1.4 * u);
     if (kind == TOMBOLA_MIN_P) return rng_one_in(r, 3) ? 0.0f : (float)(u * u * 0.2);
     return rng_one_in(r, 3) ? 1.0f : rng_one_in(r, 2) ? 0.9f : (float)(0.3 + 0.7 * u);
 }
@@ -44,7 +47,8 @@ static int32_t pick_k(int64_t vocab_size, rng *r)
     return (int32_t)(1 + rng_below(r, 100));
 }
 
-void pool_make(pool *p, uint64_t seed, int chain, int32_t dtype, int64_t vocab_size, int64_t rows, unsigned mask)
+void pool_make(pool *p, uint64_t seed, int chain, int32_t dtype, int64_t vocab_size, int64_t rows,
+               unsigned mask)
 {
     rng r = {seed};
     memset(p, 0, sizeof *p);
@@ -70,7 +74,8 @@ void pool_make(pool *p, uint64_t seed, int chain, int32_t dtype, int64_t vocab_s
     for (int k = 0; k < call->step_count; k++) {
         p->k[k] = array((size_t)rows * 4);
         p->value[k] = array((size_t)rows * 4);
-        p->steps[k] = (tombola_step){.kind = CHAINS[chain].kinds[k], .k_per_slot = p->k[k], .value_per_slot = p->value[k]};
+        p->steps[k] = (tombola_step){
+            .kind = CHAINS[chain].kinds[k], .k_per_slot = p->k[k], .value_per_slot = p->value[k]};
         for (int64_t i = 0; i < rows; i++) {
             p->k[k][i] = pick_k(vocab_size, &r);
             p->value[k][i] = pick_value(p->steps[k].kind, &r);
@@ -81,7 +86,8 @@ void pool_make(pool *p, uint64_t seed, int chain, int32_t dtype, int64_t vocab_s
     float *x = array((size_t)vocab_size * 4);
     unsigned char *bits = array((size_t)vocab_size * p->rows.element);
     for (int64_t i = 0; i < rows; i++) { /* half of the rows are zipf, as a model's */
-        row_fill(TOMBOLA_LOGITS, rng_one_in(&r, 2) ? 1 : (int)rng_below(&r, row_kinds(TOMBOLA_LOGITS)), x, vocab_size, &r);
+        row_fill(TOMBOLA_LOGITS, rng_one_in(&r, 2) ? 1 : (int)rng_below(&r, row_kinds(TOMBOLA_LOGITS)), x,
+                 vocab_size, &r);
         for (int64_t j = 0; j < vocab_size; j++) {
             uint32_t b = source_bits(dtype, x[j]);
             memcpy(bits + p->rows.element * (size_t)j, &b, p->rows.element);
@@ -90,8 +96,8 @@ void pool_make(pool *p, uint64_t seed, int chain, int32_t dtype, int64_t vocab_s
     }
     free(bits);
     free(x);
-    snprintf(p->text, sizeof p->text, "pool seed %llu, %s, dtype %d, V=%lld", (unsigned long long)seed, CHAINS[chain].name,
-             dtype, (long long)vocab_size);
+    snprintf(p->text, sizeof p->text, "pool seed %llu, %s, dtype %d, V=%lld", (unsigned long long)seed,
+             CHAINS[chain].name, dtype, (long long)vocab_size);
 
     outputs_make(&p->expected, call, mask);
     outputs_bind(&p->expected, call);
@@ -123,12 +129,14 @@ static void put_row(outputs *out, const tombola_call *call, int64_t to, const po
         if (!(out->mask >> i & 1)) continue;
         size_t element = output_element(i, call);
         memcpy(out->memory + out->place[i] + element * (size_t)(to * output_stride(i, call)),
-               p->expected.memory + p->expected.place[i] + element * (size_t)(from * output_stride(i, &p->call)),
+               p->expected.memory + p->expected.place[i] +
+                   element * (size_t)(from * output_stride(i, &p->call)),
                element * (size_t)output_width(i, call));
     }
 }
 
-bool pool_check(const pool *p, const tombola_context *context, const batch *how, rng *r, char *text, size_t capacity)
+bool pool_check(const pool *p, const tombola_context *context, const batch *how, rng *r, char *text,
+                size_t capacity)
 {
     tombola_call call = p->call;
     int64_t v = call.vocab_size;
@@ -160,16 +168,22 @@ bool pool_check(const pool *p, const tombola_context *context, const batch *how,
     if (in_place) {
         source_make(&after, call.dtype, call.rows, how->stride, how->shift);
         for (int64_t i = 0; i < call.rows; i++)
-            source_put(&after, i, p->expected.memory + p->expected.place[OUT_MASKED] + p->rows.element * (size_t)(index[i] * v), v);
+            source_put(&after, i,
+                       p->expected.memory + p->expected.place[OUT_MASKED] +
+                           p->rows.element * (size_t)(index[i] * v),
+                       v);
         call.masked_logits = made.data;
     }
     tombola_error error = {0};
     tombola_result result = run_call(context, &call, &error);
     bool same = result == TOMBOLA_OK;
-    if (!same) snprintf(text, capacity, "%s: %s", tombola_result_string(result), error.message);
-    else same = outputs_same(&expected, &got, &call, text, capacity);
+    if (!same)
+        snprintf(text, capacity, "%s: %s", tombola_result_string(result), error.message);
+    else
+        same = outputs_same(&expected, &got, &call, text, capacity);
     if (same && in_place)
-        same = elements_same("masked_logits in place", after.memory, made.memory, made.bytes, made.element, 0, text, capacity);
+        same = elements_same("masked_logits in place", after.memory, made.memory, made.bytes, made.element, 0,
+                             text, capacity);
     outputs_free(&expected);
     outputs_free(&got);
     source_free(&made);

@@ -24,19 +24,21 @@ typedef struct pool {
 /* How many kinds of chain there are. */
 extern const int pool_chains;
 
-void pool_make(pool *p, uint64_t seed, int chain, int32_t dtype, int64_t vocab_size, int64_t rows, unsigned mask);
+void pool_make(pool *p, uint64_t seed, int chain, int32_t dtype, int64_t vocab_size, int64_t rows,
+               unsigned mask);
 void pool_free(pool *p);
 
 /* How a batch is made of the pool. */
 typedef struct batch {
     int64_t rows;
-    int64_t stride;  /* elements between rows of materialised rows; 0 = indices into the pool's own rows */
-    int64_t shift;   /* elements before the first materialised row */
-    int64_t gap;     /* in the outputs' strides */
-    bool in_place;   /* materialised rows only */
+    int64_t stride; /* elements between rows of materialised rows; 0 = indices into the pool's own rows */
+    int64_t shift;  /* elements before the first materialised row */
+    int64_t gap;    /* in the outputs' strides */
+    bool in_place;  /* materialised rows only */
 } batch;
 
 /* Runs the batch, its rows picked at random, and compares each row's outputs. */
-bool pool_check(const pool *p, const tombola_context *context, const batch *how, rng *r, char *text, size_t capacity);
+bool pool_check(const pool *p, const tombola_context *context, const batch *how, rng *r, char *text,
+                size_t capacity);
 
 #endif

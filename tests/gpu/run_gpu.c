@@ -22,8 +22,9 @@ static const char *const FALLBACK_VARIANTS[] = {"generic", NULL};
 extern const char *const tb_cuda_variants[] __attribute__((weak)); /* plan.h */
 const char *const *gpu_variants = FALLBACK_VARIANTS;
 
-/* What each thread has for itself. A call's blocks are laid out in `staging` (page-locked host memory) as they
- * are in `memory`, so that one copy each way serves a call; what does not fit is copied block by block. */
+/* What each thread has for itself. A call's blocks are laid out in `staging` (page-locked host memory) as
+ * they are in `memory`, so that one copy each way serves a call; what does not fit is copied block by block.
+ */
 static _Thread_local struct {
     tb_cu_stream stream;
     tb_cu_pointer memory;
@@ -73,8 +74,10 @@ tombola_context *open_gpu_context(const char *variant, int threads)
     tombola_context *context;
     tombola_error error;
     if (tb_cuda_variants) gpu_variants = tb_cuda_variants;
-    if (variant) setenv("TOMBOLA_CUDA_VARIANT", variant, 1);
-    else unsetenv("TOMBOLA_CUDA_VARIANT");
+    if (variant)
+        setenv("TOMBOLA_CUDA_VARIANT", variant, 1);
+    else
+        unsetenv("TOMBOLA_CUDA_VARIANT");
     if (tombola_context_create(&options, &context, &error)) {
         fprintf(stderr, "variant %s: %s\n", variant ? variant : "(none)", error.message);
         exit(70);
@@ -129,12 +132,20 @@ static void *mirrored(mirrors *m, const void *pointer)
 static void mirror_call(mirrors *m, const tombola_call *call, tombola_call *on_device, tombola_step *steps)
 {
 #define FIELD(name) offsetof(tombola_call, name)
-    static const size_t POINTERS[] = {
-        FIELD(data), FIELD(row_index), FIELD(row_start), FIELD(row_length), FIELD(slot_index), FIELD(seeds),
-        FIELD(offsets), FIELD(streams), FIELD(random), FIELD(tokens), FIELD(status), FIELD(rounds),
-        FIELD(logprobs), FIELD(raw_logprobs), FIELD(ranks), FIELD(kept_count), FIELD(kept_ids),
-        FIELD(kept_mass), FIELD(total_mass), FIELD(probabilities), FIELD(masked_logits), FIELD(top_ids),
-        FIELD(top_logprobs), FIELD(given_ids), FIELD(given_logprobs), FIELD(given_raw_logprobs), FIELD(entropy)};
+    static const size_t POINTERS[] = {FIELD(data),           FIELD(row_index),
+                                      FIELD(row_start),      FIELD(row_length),
+                                      FIELD(slot_index),     FIELD(seeds),
+                                      FIELD(offsets),        FIELD(streams),
+                                      FIELD(random),         FIELD(tokens),
+                                      FIELD(status),         FIELD(rounds),
+                                      FIELD(logprobs),       FIELD(raw_logprobs),
+                                      FIELD(ranks),          FIELD(kept_count),
+                                      FIELD(kept_ids),       FIELD(kept_mass),
+                                      FIELD(total_mass),     FIELD(probabilities),
+                                      FIELD(masked_logits),  FIELD(top_ids),
+                                      FIELD(top_logprobs),   FIELD(given_ids),
+                                      FIELD(given_logprobs), FIELD(given_raw_logprobs),
+                                      FIELD(entropy)};
 #undef FIELD
     *on_device = *call;
     for (size_t i = 0; i < sizeof POINTERS / sizeof *POINTERS; i++) {
@@ -161,13 +172,15 @@ static void copy_in(const mirrors *m, tb_cu_pointer workspace, size_t workspace_
 {
     if (staged()) {
         for (int i = 0; i < m->count; i++)
-            memcpy(lane.staging + (m->list[i].device - lane.memory), m->list[i].host.start, m->list[i].host.bytes);
+            memcpy(lane.staging + (m->list[i].device - lane.memory), m->list[i].host.start,
+                   m->list[i].host.bytes);
         memset(lane.staging + (workspace - lane.memory), GARBAGE, workspace_bytes);
         CU(cu.cuMemcpyHtoDAsync(lane.memory, lane.staging, lane.used, lane.stream));
         return;
     }
     for (int i = 0; i < m->count; i++)
-        CU(cu.cuMemcpyHtoDAsync(m->list[i].device, m->list[i].host.start, m->list[i].host.bytes, lane.stream));
+        CU(cu.cuMemcpyHtoDAsync(m->list[i].device, m->list[i].host.start, m->list[i].host.bytes,
+                                lane.stream));
     if (!gpu.exact_memory) CU(cu.cuMemsetD8Async(workspace, GARBAGE, workspace_bytes, lane.stream));
 }
 
@@ -179,13 +192,15 @@ static bool copy_out(const mirrors *m, tb_cu_pointer workspace, size_t size, siz
         CU(cu.cuMemcpyDtoHAsync(lane.staging, lane.memory, lane.used, lane.stream));
         CU(cu.cuStreamSynchronize(lane.stream));
         for (int i = 0; i < m->count; i++)
-            memcpy(m->list[i].host.start, lane.staging + (m->list[i].device - lane.memory), m->list[i].host.bytes);
+            memcpy(m->list[i].host.start, lane.staging + (m->list[i].device - lane.memory),
+                   m->list[i].host.bytes);
         const unsigned char *first = lane.staging + (workspace - lane.memory);
         memcpy(guards, first, GUARD);
         memcpy(guards + GUARD, first + GUARD + size, GUARD);
     } else {
         for (int i = 0; i < m->count; i++)
-            CU(cu.cuMemcpyDtoHAsync(m->list[i].host.start, m->list[i].device, m->list[i].host.bytes, lane.stream));
+            CU(cu.cuMemcpyDtoHAsync(m->list[i].host.start, m->list[i].device, m->list[i].host.bytes,
+                                    lane.stream));
         if (guard) {
             CU(cu.cuMemcpyDtoHAsync(guards, workspace, GUARD, lane.stream));
             CU(cu.cuMemcpyDtoHAsync(guards + GUARD, workspace + GUARD + size, GUARD, lane.stream));

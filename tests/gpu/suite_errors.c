@@ -44,18 +44,19 @@ static void check_alive(suite *s, const tombola_context *context, const tombola_
     suite_check(s, !result, "after %s: %s", after, error.message);
     suite_check(s, !cu.cuStreamSynchronize(good->cuda_stream), "after %s: the CUDA context is broken", after);
     device_read(tokens, good->tokens, sizeof tokens, good->cuda_stream);
-    for (int i = 0; i < ROWS; i++) suite_check(s, tokens[i] >= 0 && tokens[i] < VOCAB, "after %s: token %d", after, tokens[i]);
+    for (int i = 0; i < ROWS; i++)
+        suite_check(s, tokens[i] >= 0 && tokens[i] < VOCAB, "after %s: token %d", after, tokens[i]);
     driver->cuCtxGetCurrent(&current);
     suite_check(s, current == device_context, "after %s: another context is current", after);
 }
 
-static void refuse(suite *s, const tombola_context *context, const tombola_call *good, const tombola_call *bad,
-                   tombola_result expected, const char *argument, const char *what)
+static void refuse(suite *s, const tombola_context *context, const tombola_call *good,
+                   const tombola_call *bad, tombola_result expected, const char *argument, const char *what)
 {
     tombola_error error = {0};
     tombola_result result = tombola_run(context, bad, &error);
-    suite_check(s, result == expected && !strcmp(error.argument, argument), "%s: result %d, argument '%s': %s", what, result,
-                error.argument, error.message);
+    suite_check(s, result == expected && !strcmp(error.argument, argument),
+                "%s: result %d, argument '%s': %s", what, result, error.argument, error.message);
     suite_check(s, result == TOMBOLA_OK || error.message[0], "%s: no message", what);
     check_alive(s, context, good, what);
 }
@@ -99,7 +100,8 @@ static void check_pointers(suite *s, const tombola_context *context, const tombo
     tombola_step step = {.kind = TOMBOLA_TOP_K, .k_per_slot = host};
     bad = *good;
     bad.steps = &step, bad.step_count = 1;
-    refuse(s, context, good, &bad, TOMBOLA_ERROR_INVALID_ARGUMENT, "steps[0].k_per_slot", "k_per_slot on the host");
+    refuse(s, context, good, &bad, TOMBOLA_ERROR_INVALID_ARGUMENT, "steps[0].k_per_slot",
+           "k_per_slot on the host");
 }
 
 /* Page-locked host memory is addressable: it works. */
@@ -117,7 +119,8 @@ static void check_pinned(suite *s, const tombola_context *context, const tombola
     CU(cu.cuMemFreeHost(tokens));
 }
 
-/* A context made while another CUDA context is current belongs to it, and runs on there whatever is current. */
+/* A context made while another CUDA context is current belongs to it, and runs on there whatever is current.
+ */
 static void check_other_context(suite *s)
 {
     tb_cu_context other;
@@ -142,7 +145,8 @@ static void check_other_context(suite *s)
         suite_check(s, result == TOMBOLA_ERROR_DRIVER, "a stream of another CUDA context: result %d", result);
         CU(cu.cuCtxSetCurrent(other));
         device_read(tokens, call.tokens, sizeof tokens, call.cuda_stream);
-        suite_check(s, tokens[0] >= 0 && tokens[0] < VOCAB, "a call into another CUDA context: token %d", tokens[0]);
+        suite_check(s, tokens[0] >= 0 && tokens[0] < VOCAB, "a call into another CUDA context: token %d",
+                    tokens[0]);
         CU(cu.cuStreamDestroy(call.cuda_stream));
         free_call(&call);
         tombola_context_destroy(context);
@@ -165,7 +169,8 @@ void suite_errors(suite *s)
     check_pinned(s, context, &good);
     tombola_call bad = good;
     bad.vocab_size = TOMBOLA_MAX_VOCAB_SIZE + 1;
-    refuse(s, context, &good, &bad, TOMBOLA_ERROR_INVALID_ARGUMENT, "vocab_size", "a vocabulary over the limit");
+    refuse(s, context, &good, &bad, TOMBOLA_ERROR_INVALID_ARGUMENT, "vocab_size",
+           "a vocabulary over the limit");
     check_other_context(s);
     check_alive(s, context, &good, "another context");
     free_call(&good);

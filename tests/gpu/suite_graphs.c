@@ -52,14 +52,17 @@ static void check_replays(suite *s, const variant *v, const pool *p, int calls, 
             for (int c = 0; c < calls; c++) {
                 device_read(got, out[c], tokens * 4, lane_stream());
                 pool_tokens(p, (uint64_t)(i * calls + c), expected);
-                suite_check(s, !memcmp(got, expected, tokens * 4), "%s, variant %s, replay %d, call %d of %d%s: tokens differ",
-                            p->text, v->name, i, c, calls, dependent ? ", dependent launch" : "");
+                suite_check(s, !memcmp(got, expected, tokens * 4),
+                            "%s, variant %s, replay %d, call %d of %d%s: tokens differ", p->text, v->name, i,
+                            c, calls, dependent ? ", dependent launch" : "");
             }
         }
         device_read(offsets, d.call.offsets, (size_t)p->call.rows * 8, lane_stream());
         bool advanced = true;
-        for (int64_t i = 0; i < p->call.rows; i++) advanced &= offsets[i] == p->offsets[i] + (uint64_t)(calls * replays);
-        suite_check(s, advanced, "%s, variant %s: offsets are not %d higher", p->text, v->name, calls * replays);
+        for (int64_t i = 0; i < p->call.rows; i++)
+            advanced &= offsets[i] == p->offsets[i] + (uint64_t)(calls * replays);
+        suite_check(s, advanced, "%s, variant %s: offsets are not %d higher", p->text, v->name,
+                    calls * replays);
         CU(cu.cuGraphExecDestroy(exec));
     }
     direct_free(&d);
@@ -88,8 +91,9 @@ static void check_shared_slots(suite *s, const variant *v, const pool *p)
         suite_check(s, !result, "%s, variant %s, shared slots: %s", p->text, v->name, error.message);
         device_read(offsets, d.call.offsets, sizeof offsets, lane_stream());
         for (int i = 0; i < ROWS; i++)
-            suite_check(s, offsets[i] == p->offsets[i] + (named[i] ? 3 : 0), "%s, variant %s: slot %d was advanced by %lld", p->text,
-                        v->name, i, (long long)(offsets[i] - p->offsets[i]));
+            suite_check(s, offsets[i] == p->offsets[i] + (named[i] ? 3 : 0),
+                        "%s, variant %s: slot %d was advanced by %lld", p->text, v->name, i,
+                        (long long)(offsets[i] - p->offsets[i]));
     }
     device_free(device_address(call.slot_index));
     direct_free(&d);
@@ -125,7 +129,8 @@ static void check_graph_memory(suite *s, const variant *v, const pool *p)
             CU(cu.cuGraphLaunch(exec, lane_stream()));
             device_read(got, copy, bytes, lane_stream());
             pool_tokens(p, 0, expected);
-            suite_check(s, !memcmp(got, expected, bytes), "%s, variant %s, memory of the graph: tokens differ", p->text, v->name);
+            suite_check(s, !memcmp(got, expected, bytes),
+                        "%s, variant %s, memory of the graph: tokens differ", p->text, v->name);
         }
         CU(cu.cuGraphExecDestroy(exec));
     }
@@ -139,7 +144,8 @@ void suite_graphs(suite *s)
     for (int chain = 0; chain < pool_chains; chain++) {
         for (int large = 0; large < 2; large++) {
             pool p;
-            pool_make(&p, options.seed + (uint64_t)chain, chain, chain % 3, large ? 128256 : 3000, ROWS, 1u << OUT_TOKENS);
+            pool_make(&p, options.seed + (uint64_t)chain, chain, chain % 3, large ? 128256 : 3000, ROWS,
+                      1u << OUT_TOKENS);
             for (int v = 0; v < variant_count; v++) {
                 check_replays(s, &variants[v], &p, 1, large ? 3 : 12, false);
                 check_replays(s, &variants[v], &p, MAX_CALLS, large ? 1 : 3, false);

@@ -12,12 +12,13 @@
 #define STRIDE 131075 /* ROWS * STRIDE > 2^32; odd, so that rows are unaligned */
 #define NARROW 40     /* elements that are read of each row in the strided test */
 #define BASE_ROWS 16
-#define HOST 1   /* CUmemorytype */
+#define HOST 1 /* CUmemorytype */
 #define DEVICE 2
 
-_Static_assert((int64_t)ROWS * STRIDE > INT64_C(1) << 32, "the test is about 64-bit indices");
+_Static_assert((int64_t)ROWS *STRIDE > INT64_C(1) << 32, "the test is about 64-bit indices");
 
-static void copy_2d(tb_cu_pointer device, size_t device_pitch, void *host, size_t host_pitch, size_t width, size_t rows, bool up)
+static void copy_2d(tb_cu_pointer device, size_t device_pitch, void *host, size_t host_pitch, size_t width,
+                    size_t rows, bool up)
 {
     tb_cu_copy_2d copy = {.width = width, .height = rows};
     if (up) {
@@ -76,19 +77,25 @@ static void run_reference(tombola_call *call)
 /* Rows far apart, inputs and outputs alike. */
 static void check_strided(suite *s, const variant *v, tb_cu_pointer data, const tb_cu_pointer out[3])
 {
-    static const tombola_step STEPS[] = {{.kind = TOMBOLA_TOP_K, .k = 20}, {.kind = TOMBOLA_TOP_P, .value = 0.9f}};
+    static const tombola_step STEPS[] = {{.kind = TOMBOLA_TOP_K, .k = 20},
+                                         {.kind = TOMBOLA_TOP_P, .value = 0.9f}};
     size_t n = (size_t)ROWS * NARROW;
-    uint16_t *rows = make_rows(ROWS, NARROW, options.seed), *masked = malloc(n * 2), *got_masked = malloc(n * 2);
+    uint16_t *rows = make_rows(ROWS, NARROW, options.seed), *masked = malloc(n * 2),
+             *got_masked = malloc(n * 2);
     float *probabilities = malloc(n * 4), *got_probabilities = malloc(n * 4);
-    int32_t *ids = malloc(n * 4), *got_ids = malloc(n * 4), *tokens = malloc(ROWS * 4), *got_tokens = malloc(ROWS * 4);
-    if (!masked || !got_masked || !probabilities || !got_probabilities || !ids || !got_ids || !tokens || !got_tokens) abort();
+    int32_t *ids = malloc(n * 4), *got_ids = malloc(n * 4), *tokens = malloc(ROWS * 4),
+            *got_tokens = malloc(ROWS * 4);
+    if (!masked || !got_masked || !probabilities || !got_probabilities || !ids || !got_ids || !tokens ||
+        !got_tokens)
+        abort();
     CU(cu.cuMemsetD16Async(data, 0x7fc0, (size_t)ROWS * STRIDE, lane_stream())); /* NaN where no row is */
     copy_2d(data, STRIDE * 2, rows, NARROW * 2, NARROW * 2, ROWS, true);
 
     tombola_call call = TOMBOLA_CALL_INIT;
     call.dtype = TOMBOLA_BF16, call.rows = ROWS, call.vocab_size = NARROW, call.seed = 5;
     call.steps = STEPS, call.step_count = 2, call.kept_capacity = NARROW;
-    call.data = rows, call.tokens = tokens, call.probabilities = probabilities, call.masked_logits = masked, call.kept_ids = ids;
+    call.data = rows, call.tokens = tokens, call.probabilities = probabilities, call.masked_logits = masked,
+    call.kept_ids = ids;
     run_reference(&call);
     tb_cu_pointer device_tokens = device_alloc(ROWS * 4);
     call.data = device_pointer(data), call.row_stride = STRIDE, call.tokens = device_pointer(device_tokens);
@@ -101,12 +108,14 @@ static void check_strided(suite *s, const variant *v, tb_cu_pointer data, const 
         copy_2d(out[1], STRIDE * 2, got_masked, NARROW * 2, NARROW * 2, ROWS, false);
         copy_2d(out[2], STRIDE * 4, got_ids, NARROW * 4, NARROW * 4, ROWS, false);
         suite_check(s, !memcmp(tokens, got_tokens, ROWS * 4), "strided, variant %s: tokens", v->name);
-        suite_check(s, !memcmp(probabilities, got_probabilities, n * 4), "strided, variant %s: probabilities", v->name);
+        suite_check(s, !memcmp(probabilities, got_probabilities, n * 4), "strided, variant %s: probabilities",
+                    v->name);
         suite_check(s, !memcmp(masked, got_masked, n * 2), "strided, variant %s: masked logits", v->name);
         suite_check(s, !memcmp(ids, got_ids, n * 4), "strided, variant %s: kept ids", v->name);
         int32_t last = 0;
         device_read(&last, (char *)call.kept_ids + ((size_t)ROWS * STRIDE - 1) * 4, 4, lane_stream());
-        suite_check(s, last == -1, "strided, variant %s: the last place of the kept ids is %d", v->name, last);
+        suite_check(s, last == -1, "strided, variant %s: the last place of the kept ids is %d", v->name,
+                    last);
     }
     device_free(device_tokens);
     free(rows), free(masked), free(got_masked), free(probabilities), free(got_probabilities);
@@ -148,7 +157,8 @@ static void check_dense(suite *s, const variant *v, tb_cu_pointer data, const ui
         device_read(got, call.tokens, ROWS * 4, lane_stream());
         for (int64_t i = ROWS - 1; i >= 0; i--)
             if (got[i] != tokens[i % BASE_ROWS]) bad = i;
-        suite_check(s, bad < 0, "dense, variant %s%s: the token of row %lld", v->name, filtered ? ", filtered" : "", (long long)bad);
+        suite_check(s, bad < 0, "dense, variant %s%s: the token of row %lld", v->name,
+                    filtered ? ", filtered" : "", (long long)bad);
     }
     device_free(device_address(call.slot_index));
     device_free(device_address(call.seeds));
@@ -167,7 +177,8 @@ static void check_ragged(suite *s, const variant *v, tb_cu_pointer data, const u
     if (!gathered) abort();
     for (int i = 0; i < N; i++) {
         lengths[i] = 1 + (int32_t)rng_below(&r, LONGEST);
-        starts[i] = i == N - 1 ? (int64_t)ROWS * STRIDE - lengths[i] : rng_below(&r, (int64_t)ROWS * STRIDE - LONGEST);
+        starts[i] = i == N - 1 ? (int64_t)ROWS * STRIDE - lengths[i]
+                               : rng_below(&r, (int64_t)ROWS * STRIDE - LONGEST);
         host_starts[i] = (int64_t)i * LONGEST;
         for (int32_t j = 0; j < lengths[i]; j++) {
             int64_t at = (starts[i] + j) % ((int64_t)BASE_ROWS * STRIDE);
@@ -184,7 +195,8 @@ static void check_ragged(suite *s, const variant *v, tb_cu_pointer data, const u
     call.tokens = device_pointer(device_alloc(sizeof got));
     if (run(s, v, &call)) {
         device_read(got, call.tokens, sizeof got, lane_stream());
-        suite_check(s, !memcmp(got, tokens, sizeof got), "ragged rows beyond 2^32, variant %s: tokens", v->name);
+        suite_check(s, !memcmp(got, tokens, sizeof got), "ragged rows beyond 2^32, variant %s: tokens",
+                    v->name);
     }
     device_free(device_address(call.row_start));
     device_free(device_address(call.row_length));
@@ -198,12 +210,14 @@ void suite_large(suite *s)
     CU(cu.cuMemGetInfo(&available, &total));
     if (available < needed + ((size_t)1 << 30)) {
         char reason[120];
-        snprintf(reason, sizeof reason, "needs %zu GB of device memory, %zu GB are free", needed >> 30, available >> 30);
+        snprintf(reason, sizeof reason, "needs %zu GB of device memory, %zu GB are free", needed >> 30,
+                 available >> 30);
         suite_skip(s, reason);
         return;
     }
     tb_cu_pointer data = device_alloc(elements * 2);
-    tb_cu_pointer out[3] = {device_alloc(elements * 4), device_alloc(elements * 2), device_alloc(elements * 4)};
+    tb_cu_pointer out[3] = {device_alloc(elements * 4), device_alloc(elements * 2),
+                            device_alloc(elements * 4)};
     uint16_t *base = make_rows(BASE_ROWS, STRIDE, options.seed + 1);
     for (int v = 0; v < variant_count; v++) check_strided(s, &variants[v], data, out);
     fill_dense(data, base);

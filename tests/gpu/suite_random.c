@@ -33,8 +33,8 @@ static void random_case(suite *s, void *job, int64_t i)
     sweep_case c;
     sweep_make(&c, options.seed, (uint64_t)i, limits);
     size_t used = strlen(c.text);
-    snprintf(c.text + used, sizeof c.text - used, "; again: --seed %llu, case %lld", (unsigned long long)options.seed,
-             (long long)i);
+    snprintf(c.text + used, sizeof c.text - used, "; again: --seed %llu, case %lld",
+             (unsigned long long)options.seed, (long long)i);
     check_case(s, &c);
     sweep_free(&c);
 }
@@ -47,7 +47,10 @@ void suite_random(suite *s)
 
 /* ---- anomalies ---- */
 
-#define F(kind_, value_) {.kind = kind_, .value = value_}
+#define F(kind_, value_)                                                                                     \
+    {                                                                                                        \
+        .kind = kind_, .value = value_                                                                       \
+    }
 
 static const struct {
     int count;
@@ -63,7 +66,11 @@ static const struct {
     {1, {F(TOMBOLA_MIN_P, 0.05f)}},
     {1, {F(TOMBOLA_MIN_P, 1.0f)}},
     {1, {{.kind = TOMBOLA_TOP_K_TOP_P, .k = 50, .value = 0.9f}}},
-    {4, {F(TOMBOLA_TEMPERATURE, 1.3f), F(TOMBOLA_MIN_P, 0.01f), {.kind = TOMBOLA_TOP_K, .k = 40}, F(TOMBOLA_TOP_P, 0.95f)}},
+    {4,
+     {F(TOMBOLA_TEMPERATURE, 1.3f),
+      F(TOMBOLA_MIN_P, 0.01f),
+      {.kind = TOMBOLA_TOP_K, .k = 40},
+      F(TOMBOLA_TOP_P, 0.95f)}},
     {3, {{.kind = TOMBOLA_TOP_K, .k = 700}, F(TOMBOLA_TEMPERATURE, 1e-30f), F(TOMBOLA_TOP_P, 0.999f)}},
     {2, {F(TOMBOLA_TOP_P, 0.999f), F(TOMBOLA_TEMPERATURE, INFINITY)}},
     {2, {F(TOMBOLA_TEMPERATURE, -1.0f), F(TOMBOLA_TOP_P, 0.9f)}},
@@ -132,8 +139,9 @@ static void anomaly(suite *s, void *job, int64_t i)
     source_make(&c.rows, call->dtype, call->rows, call->row_stride, 1);
     call->data = c.rows.data;
     fill_rows(&c, which, &r);
-    snprintf(c.text, sizeof c.text, "anomaly %lld: %s, dtype %d, ties %d, V=%lld, chain %lld", (long long)(i * m->step),
-             row_kind_name(call->kind, which), call->dtype, call->ties, (long long)call->vocab_size, (long long)chain);
+    snprintf(c.text, sizeof c.text, "anomaly %lld: %s, dtype %d, ties %d, V=%lld, chain %lld",
+             (long long)(i * m->step), row_kind_name(call->kind, which), call->dtype, call->ties,
+             (long long)call->vocab_size, (long long)chain);
     check_case(s, &c);
     sweep_free(&c);
 }
@@ -157,6 +165,7 @@ void suite_bounded(suite *s)
     sweep_limits limits = {.vocab_size = 3000};
     matrix m = {4, 97};
     for (int64_t i = 0, n = options.count ? options.count : 60; i < n; i++) random_case(s, &limits, i);
-    for (int64_t i = 0, n = matrix_cells(&m), step = options.count ? n / options.count + 1 : 1; i < n; i += step)
+    for (int64_t i = 0, n = matrix_cells(&m), step = options.count ? n / options.count + 1 : 1; i < n;
+         i += step)
         anomaly(s, &m, i);
 }

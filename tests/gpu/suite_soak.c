@@ -15,7 +15,7 @@
 #define ELEMENTS (INT64_C(1) << 23) /* of the buffer that rows are cut from */
 #define SLOTS 512
 #define OUTPUTS                                                                                              \
-    (1u << OUT_TOKENS | 1u << OUT_STATUS | 1u << OUT_LOGPROBS | 1u << OUT_RANKS | 1u << OUT_KEPT_COUNT |        \
+    (1u << OUT_TOKENS | 1u << OUT_STATUS | 1u << OUT_LOGPROBS | 1u << OUT_RANKS | 1u << OUT_KEPT_COUNT |     \
      1u << OUT_KEPT_MASS | 1u << OUT_TOTAL_MASS)
 
 typedef struct soak {
@@ -32,7 +32,8 @@ static void fill(soak *k, rng *r)
         k->elements[d] = malloc((size_t)ELEMENTS * element);
         if (!k->elements[d]) abort();
         for (int64_t at = 0; at < ELEMENTS; at += 4096) {
-            row_fill(TOMBOLA_LOGITS, rng_one_in(r, 2) ? 1 : (int)rng_below(r, row_kinds(TOMBOLA_LOGITS)), x, 4096, r);
+            row_fill(TOMBOLA_LOGITS, rng_one_in(r, 2) ? 1 : (int)rng_below(r, row_kinds(TOMBOLA_LOGITS)), x,
+                     4096, r);
             for (int64_t i = 0; i < 4096; i++) {
                 uint32_t bits = source_bits(d, x[i]);
                 memcpy(k->elements[d] + element * (size_t)(at + i), &bits, element);
@@ -58,9 +59,12 @@ typedef struct arrays {
 
 static arrays make_arrays(int64_t rows, int64_t greatest, rng *r)
 {
-    arrays a = {malloc((size_t)rows * 8), malloc((size_t)rows * 4), malloc((size_t)rows * 4), malloc(SLOTS * 4),
-                malloc(SLOTS * 4), malloc(SLOTS * 4), malloc(SLOTS * 4), malloc(SLOTS * 8), malloc(SLOTS * 8)};
-    if (!a.start || !a.length || !a.slot || !a.k || !a.temperature || !a.min_p || !a.top_p || !a.seeds || !a.offsets) abort();
+    arrays a = {malloc((size_t)rows * 8), malloc((size_t)rows * 4), malloc((size_t)rows * 4),
+                malloc(SLOTS * 4),        malloc(SLOTS * 4),        malloc(SLOTS * 4),
+                malloc(SLOTS * 4),        malloc(SLOTS * 8),        malloc(SLOTS * 8)};
+    if (!a.start || !a.length || !a.slot || !a.k || !a.temperature || !a.min_p || !a.top_p || !a.seeds ||
+        !a.offsets)
+        abort();
     for (int64_t i = 0; i < rows; i++) {
         a.length[i] = pick_length(r, greatest);
         a.start[i] = rng_below(r, ELEMENTS - a.length[i] + 1);
@@ -68,7 +72,9 @@ static arrays make_arrays(int64_t rows, int64_t greatest, rng *r)
     }
     for (int i = 0; i < SLOTS; i++) {
         a.k[i] = rng_one_in(r, 3) ? 0 : (int32_t)(1 + rng_below(r, rng_one_in(r, 4) ? greatest : 100));
-        a.temperature[i] = rng_one_in(r, 5) ? 0.0f : rng_one_in(r, 3) ? 1.0f : (float)(0.2 + 2.0 * rng_uniform(r));
+        a.temperature[i] = rng_one_in(r, 5)   ? 0.0f
+                           : rng_one_in(r, 3) ? 1.0f
+                                              : (float)(0.2 + 2.0 * rng_uniform(r));
         a.min_p[i] = rng_one_in(r, 2) ? 0.0f : (float)(0.2 * rng_uniform(r));
         a.top_p[i] = rng_one_in(r, 3) ? 1.0f : (float)rng_uniform(r);
         a.seeds[i] = rng_next(r);
@@ -123,10 +129,11 @@ static int64_t run_batch(suite *s, const soak *k, int64_t number, rng *r)
         suite_skip(s, error.message);
     } else if (good) {
         bool same = !result && outputs_same(&expected, &got, &call, text, sizeof text);
-        if (same) atomic_fetch_add(&s->passed, rows);
+        if (same)
+            atomic_fetch_add(&s->passed, rows);
         else
-            suite_check(s, false, "batch %lld, variant %s, chain %d, V <= %lld: %s%s", (long long)number, v->name, chain,
-                        (long long)greatest, error.message, text);
+            suite_check(s, false, "batch %lld, variant %s, chain %d, V <= %lld: %s%s", (long long)number,
+                        v->name, chain, (long long)greatest, error.message, text);
     }
     outputs_free(&expected);
     outputs_free(&got);

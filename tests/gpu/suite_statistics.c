@@ -98,17 +98,21 @@ static void check_chain(suite *s, const variant *v, const char *name, const tomb
     call.workspace = draw.workspace = device_pointer(device_alloc(call.workspace_size));
     if (!result) result = tombola_run(v->context, &call, &error);
     if (!result) result = tombola_run(v->context, &draw, &error);
-    if (result == TOMBOLA_ERROR_UNSUPPORTED) suite_skip(s, error.message);
-    else suite_check(s, !result, "%s, variant %s: %s", name, v->name, error.message);
+    if (result == TOMBOLA_ERROR_UNSUPPORTED)
+        suite_skip(s, error.message);
+    else
+        suite_check(s, !result, "%s, variant %s: %s", name, v->name, error.message);
     if (!result) {
         device_read(probabilities, call.probabilities, VOCAB * 4, lane_stream());
         device_read(tokens, draw.tokens, n * 4, lane_stream());
         double z = single(tokens, (int64_t)n, probabilities);
         suite_check(s, fabs(z) < LIMIT, "%s, variant %s: tokens are %.1f deviations off", name, v->name, z);
         z = pairs(tokens, (int64_t)n, probabilities, 1);
-        suite_check(s, fabs(z) < LIMIT, "%s, variant %s: draws that follow each other are %.1f deviations off", name, v->name, z);
+        suite_check(s, fabs(z) < LIMIT,
+                    "%s, variant %s: draws that follow each other are %.1f deviations off", name, v->name, z);
         z = pairs(tokens, (int64_t)n, probabilities, DRAWS);
-        suite_check(s, fabs(z) < LIMIT, "%s, variant %s: draws of neighbouring rows are %.1f deviations off", name, v->name, z);
+        suite_check(s, fabs(z) < LIMIT, "%s, variant %s: draws of neighbouring rows are %.1f deviations off",
+                    name, v->name, z);
     }
     device_free(device_address(call.data));
     device_free(device_address(call.probabilities));

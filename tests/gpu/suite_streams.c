@@ -21,7 +21,8 @@ static void check_thread(suite *s, void *job, int64_t i)
     batch how = {.rows = 1 + rng_below(&r, rng_one_in(&r, 3) ? 300 : 20)};
     char text[512], what[300];
     bool good = pool_check(p, v->context, &how, &r, text, sizeof text);
-    snprintf(what, sizeof what, "%s, variant %s, %lld rows, beside other threads", p->text, v->name, (long long)how.rows);
+    snprintf(what, sizeof what, "%s, variant %s, %lld rows, beside other threads", p->text, v->name,
+             (long long)how.rows);
     suite_result(s, good, text, what);
 }
 
@@ -55,7 +56,8 @@ static void check_streams(suite *s, const variant *v, const pool *p)
     pool_tokens(p, ROUNDS - 1, expected);
     for (int i = 0; good && i < STREAMS; i++) {
         device_read(got, calls[i].tokens, bytes, streams[i]);
-        suite_check(s, !memcmp(got, expected, bytes), "%s, variant %s: stream %d of %d differs", p->text, v->name, i, STREAMS);
+        suite_check(s, !memcmp(got, expected, bytes), "%s, variant %s: stream %d of %d differs", p->text,
+                    v->name, i, STREAMS);
     }
     for (int i = STREAMS - 1; i >= 0; i--) {
         direct_free(&d[i]);
@@ -70,7 +72,8 @@ void suite_streams(suite *s)
     pool pools[16];
     int before = options.threads;
     for (int chain = 0; chain < pool_chains; chain++)
-        pool_make(&pools[chain], options.seed + 100 + (uint64_t)chain, chain, chain % 3, chain % 2 ? 128256 : 32000, 16, SMALL);
+        pool_make(&pools[chain], options.seed + 100 + (uint64_t)chain, chain, chain % 3,
+                  chain % 2 ? 128256 : 32000, 16, SMALL);
     options.threads = STREAMS;
     suite_parallel(s, check_thread, pools, options.count ? options.count : 1200);
     options.threads = before;

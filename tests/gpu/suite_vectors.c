@@ -44,7 +44,8 @@ static void check_vector(suite *s, void *argument, int64_t i)
     }
     for (int o = 0; o < OUT_COUNT; o++) { /* each output alone: a kernel may do less when less is asked for */
         snprintf(what, sizeof what, "%s, variant %s, %s alone", vec->name, v->name, output_name((output)o));
-        bool good = vector_check(vec, v->context, TOMBOLA_BACKEND_CUDA, &(layout){.mask = 1u << o}, text, sizeof text);
+        bool good = vector_check(vec, v->context, TOMBOLA_BACKEND_CUDA, &(layout){.mask = 1u << o}, text,
+                                 sizeof text);
         suite_result(s, good, text, what);
     }
 }

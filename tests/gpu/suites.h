@@ -25,7 +25,7 @@ typedef struct suite_options {
     const char *vectors; /* the packed file */
     int threads;         /* host threads */
     uint64_t seed;
-    int64_t count;       /* of random cases; 0 = the suite's default */
+    int64_t count; /* of random cases; 0 = the suite's default */
 } suite_options;
 
 extern suite_options options;

@@ -195,9 +195,10 @@ static int start(void **state)
     fake_reset();
     fake.device_start = &memory;
     fake.device_bytes = sizeof memory;
-    next_plan = (tb_cuda_plan){.launch_count = 2,
-                               .launch = {{"tombola_first", 6, 256, 2, 4096}, {"tombola_second", 1, 32, 1, 0}},
-                               .workspace_bytes = WORKSPACE};
+    next_plan =
+        (tb_cuda_plan){.launch_count = 2,
+                       .launch = {{"tombola_first", 6, 256, 2, 4096}, {"tombola_second", 1, 32, 1, 0}},
+                       .workspace_bytes = WORKSPACE};
     cuda = tb_cuda_create(NULL);
     return cuda ? 0 : -1;
 }
@@ -264,8 +265,9 @@ static void plan_text(void **state)
     assert_int_equal(tb_cuda_workspace(cuda, &call, &size, NULL), TOMBOLA_OK);
     assert_int_equal(size, WORKSPACE);
     tb_cuda_plan_text(cuda, &call, text, sizeof text);
-    assert_string_equal(text, "cuda Fake GPU (sm_90), tombola_first 6 x 256 threads in clusters of 2 with 4096 bytes shared, "
-                              "tombola_second 1 x 32 threads, workspace 1024 bytes");
+    assert_string_equal(
+        text, "cuda Fake GPU (sm_90), tombola_first 6 x 256 threads in clusters of 2 with 4096 bytes shared, "
+              "tombola_second 1 x 32 threads, workspace 1024 bytes");
     tb_cuda_plan_text(cuda, &call, text, 10);
     assert_int_equal(strlen(text), 9);
 }
@@ -306,18 +308,20 @@ static void refused_workspace(void **state)
 static void refused_pointers(void **state)
 {
     (void)state;
-#define FIELD(name) {#name, offsetof(tombola_call, name)}
+#define FIELD(name)                                                                                          \
+    {                                                                                                        \
+#name, offsetof(tombola_call, name)                                                                  \
+    }
     static const struct {
         const char *name;
         size_t offset;
-    } FIELDS[] = {
-        FIELD(data),        FIELD(row_index),  FIELD(row_start),     FIELD(row_length),
-        FIELD(slot_index),  FIELD(seeds),      FIELD(offsets),       FIELD(streams),
-        FIELD(random),      FIELD(tokens),     FIELD(status),        FIELD(rounds),
-        FIELD(logprobs),    FIELD(ranks),      FIELD(raw_logprobs),  FIELD(kept_count),
-        FIELD(kept_ids),    FIELD(kept_mass),  FIELD(total_mass),    FIELD(probabilities),
-        FIELD(top_ids),     FIELD(given_ids),  FIELD(masked_logits), FIELD(given_raw_logprobs),
-        FIELD(top_logprobs), FIELD(entropy),   FIELD(given_logprobs)};
+    } FIELDS[] = {FIELD(data),         FIELD(row_index), FIELD(row_start),     FIELD(row_length),
+                  FIELD(slot_index),   FIELD(seeds),     FIELD(offsets),       FIELD(streams),
+                  FIELD(random),       FIELD(tokens),    FIELD(status),        FIELD(rounds),
+                  FIELD(logprobs),     FIELD(ranks),     FIELD(raw_logprobs),  FIELD(kept_count),
+                  FIELD(kept_ids),     FIELD(kept_mass), FIELD(total_mass),    FIELD(probabilities),
+                  FIELD(top_ids),      FIELD(given_ids), FIELD(masked_logits), FIELD(given_raw_logprobs),
+                  FIELD(top_logprobs), FIELD(entropy),   FIELD(given_logprobs)};
 #undef FIELD
     for (size_t i = 0; i < sizeof FIELDS / sizeof *FIELDS; i++) {
         tombola_call call = usual_call();
@@ -357,8 +361,13 @@ static void allowed_pointers(void **state)
     assert_false(tb_cuda_is_device_memory(cuda, host_words));
     assert_false(tb_cuda_is_device_memory(cuda, steps));
 
-    tb_cuda_destroy(cuda);
     fake.pinned_bytes = 0;
+    assert_int_equal(tb_cuda_run(cuda, &call, NULL), TOMBOLA_ERROR_INVALID_ARGUMENT);
+    fake.capturing = true; /* a graph's own memory is unknown to the driver */
+    assert_int_equal(tb_cuda_run(cuda, &call, NULL), TOMBOLA_OK);
+    fake.capturing = false;
+
+    tb_cuda_destroy(cuda);
     fake.pageable = 1; /* a device that addresses all host memory */
     cuda = tb_cuda_create(NULL);
     fake.launches = 0;

@@ -1,0 +1,382 @@
+/*
+ * The flat kernel: rows that keep many tokens: no filter, or a min_p. Every element gets its exact weight,
+ * which needs the row's maximum first, so the row is looked at twice: from memory, and then from shared memory
+ * as far as that reaches and from L2 beyond.
+ *
+ * A cluster of C blocks serves a row. Each warp has one contiguous chunk of it. First look: the maximum,
+ * exchanged through the cluster. Second look: the exact mass of each chunk, exchanged too. The chunk in which
+ * the draw falls is then summed in pieces by the block that has it, and the piece searched by one warp.
+ */
+#ifndef TB_CUDA_FAST_FLAT_CUH
+#define TB_CUDA_FAST_FLAT_CUH
+
+#include "fast_parts.cuh"
+
+#define TB_MAX_PIECES 1024 /* of 32 vectors, of one warp's chunk */
+
+typedef struct __align__(16) tb_flat_warp {
+    uint32_t key, status;
+    uint64_t unused;
+} tb_flat_warp;
+
+typedef struct __align__(16) tb_flat_mass {
+    uint64_t mass;
+    uint32_t count, lowest; /* kept tokens; greedy: lowest index of the maximum */
+} tb_flat_mass;
+
+template <int C, int NT> struct tb_flat_shared {
+    static constexpr int WARPS = NT / 32, ROW_WARPS = C * WARPS;
+    tb_flat_warp warp[ROW_WARPS];
+    tb_flat_mass sum[ROW_WARPS];
+    uint64_t mail_maximum, mail_mass; /* mbarriers */
+    tb_fast_chain chain;
+    uint64_t random;
+    float least_t;
+    uint64_t piece[TB_MAX_PIECES];
+};
+
+extern __shared__ __align__(128) unsigned char tb_flat_bytes[];
+
+TB_DEV uint32_t tb_dynamic_shared_bytes(void)
+{
+    uint32_t bytes;
+    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
+    return bytes;
+}
+
+/* W(t) as two 20-bit digits with these biases, which leave sums as they are modulo 2^32:
+ * e + 8, rounded towards zero, has e's bits down to 2^-20 in its significand; what is left of e, plus 2^-17, those
+ * down to 2^-40. The same operations as law_exp2's, with the rounding to an integer and the scaling by a power of
+ * two done on bits, which changes no result for -64 <= t <= 0. */
+#define TB_HIGH_BIAS 0x41000000u
+#define TB_LOW_BIAS 0x37000000u
+
+TB_DEV void tb_weigh(float t, uint32_t *high, uint32_t *low)
+{
+    float m = t + TB_MAGIC, f = t - (m - TB_MAGIC);
+    f = (f + 1.5f) - 1.5f;
+    float q = LAW_C5;
+    q = __fmaf_rn(q, f, LAW_C4);
+    q = __fmaf_rn(q, f, LAW_C3);
+    q = __fmaf_rn(q, f, LAW_C2);
+    q = __fmaf_rn(q, f, LAW_C1);
+    q = __fmaf_rn(q, f, 1.0f);
+    float e = law_float(law_bits(q) + (law_bits(m) << 23));
+    float upper = __fadd_rz(e, 8.0f);
+    *high = law_bits(upper);
+    *low = law_bits(__fadd_rz(e - (upper - 8.0f), 0x1p-17f));
+}
+
+/* The least t whose weight is at least w, by one warp: a search with 32 probes a round over the bits of -t, in
+ * whose order weights fall. */
+TB_DEV float tb_least_exponent(uint64_t w)
+{
+    uint32_t good = 0, bad = 0x42800001u; /* 0 and just above 64 */
+    while (bad - good > 1) {
+        uint32_t step = (bad - good + 32) / 33, probe = good + step * (tb_lane() + 1);
+        bool enough = probe < bad && law_weight(-law_float(probe)) >= w;
+        uint32_t passed = __popc(__ballot_sync(TB_WHOLE_WARP, enough));
+        good += step * passed;
+        bad = min(bad, good + step);
+    }
+    return -law_float(good);
+}
+
+/* Vector `vector` of the row, wherever it lies. */
+template <int dtype> TB_DEV uint4 tb_load_any(const tb_fast_slice &s, uint32_t vector)
+{
+    const char *at = s.base + (size_t)vector * 16;
+    if (vector >= s.whole_first && vector < s.whole_end) return tb_load16(at);
+    return tb_load_edge<dtype>(at, vector * tb_fast_vector<dtype>::width - s.shift, s.length);
+}
+
+/* One warp's words to every block of the row; then waits until all have come. */
+template <int C, int WARPS> TB_DEV void tb_exchange(void *all, uint4 word, uint64_t *box, uint32_t parity)
+{
+    int lane = (int)tb_lane(), warp = (int)tb_warp();
+    if (C == 1) {
+        if (lane == 0) ((uint4 *)all)[warp] = word;
+        __syncthreads();
+        return;
+    }
+    if (lane < C) tb_mail_16((uint4 *)all + blockIdx.x % C * WARPS + warp, lane, word, box);
+    __syncwarp();
+    if (threadIdx.x == 0) tb_mail_expect(box, C * WARPS * 16);
+    else if (lane == 0) tb_mail_arrive(box);
+    tb_mail_wait(box, parity);
+}
+
+/* The `turn`-th row of a cluster; `sums` of those before it got as far as the second look. */
+template <int dtype, int C, int NT, int U>
+TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn, uint32_t &sums)
+{
+    typedef tb_flat_shared<C, NT> S;
+    constexpr int WARPS = S::WARPS, width = tb_fast_vector<dtype>::width;
+    constexpr uint32_t none = tb_minus_infinity<dtype>();
+    S &s = *(S *)tb_flat_bytes;
+    uint4 *keep = (uint4 *)(tb_flat_bytes + (sizeof(S) + 127) / 128 * 128);
+    const int keep_loads = (int)((tb_dynamic_shared_bytes() - (sizeof(S) + 127) / 128 * 128) / (NT * 16)) / (2 * U) * (2 * U);
+    const tombola_call &call = params.call;
+    const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, rank = blockIdx.x % C;
+    uint32_t *left = (uint32_t *)params.workspace + row;
+
+    int64_t start, count;
+    const bool located = tb_gpu_locate(call, row, &start, &count);
+    const int64_t slot = tb_gpu_slot(call, row);
+    const tb_fast_slice slice =
+        tb_make_slice<dtype>((const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes, (uint32_t)count, rank, C);
+    if (rank == 0 && tid == 32) tb_fast_advance(params, row, slot);
+    /* this warp's chunk */
+    const uint32_t share = (slice.end - slice.first + WARPS - 1) / WARPS;
+    const uint32_t first = min(slice.end, slice.first + share * warp), end = min(slice.end, first + share);
+    const int loads = (int)((end - first + 31) / 32);
+    const int inner_loads = first >= slice.whole_first && end <= slice.whole_end ? (int)((end - first) / 32) : 0;
+    const char *at = slice.base + (size_t)(first + lane) * 16;
+    auto load = [&](int j) {
+        uint32_t vector = first + j * 32 + lane;
+        if (vector >= end) return make_uint4(none, none, none, none);
+        return tb_load_any<dtype>(slice, vector);
+    };
+    auto load_block = [&](int j0, auto &v) {
+        constexpr int N = sizeof v / sizeof v[0];
+        if (j0 + N <= inner_loads) {
+#pragma unroll
+            for (int j = 0; j < N; j++) v[j] = tb_load16(at + (size_t)(j0 + j) * 512);
+        } else {
+#pragma unroll
+            for (int j = 0; j < N; j++) v[j] = j0 + j < loads ? load(j0 + j) : make_uint4(none, none, none, none);
+        }
+    };
+    /* ---- first look ---- */
+    float top = -LAW_INF;
+    bool nan = false;
+    bool parsed = false;
+#pragma unroll 1
+    for (int j0 = 0; j0 < loads || !parsed; j0 += 2 * U) {
+        uint4 v[2 * U];
+        load_block(j0, v);
+        if (!parsed && warp == WARPS - 1) {
+            tb_fast_parse(params, row, located, slot, &s.chain);
+            if (lane == 0) s.random = tb_fast_random(call, row, slot);
+            __syncwarp();
+            uint64_t w = s.chain.w_before > s.chain.w_after ? s.chain.w_before : s.chain.w_after;
+            float least = w && !s.chain.bad ? tb_least_exponent(w) : -64.0f;
+            if (lane == 0) s.least_t = least;
+        }
+        parsed = true;
+        if (j0 < keep_loads)
+#pragma unroll
+            for (int j = 0; j < 2 * U; j++) keep[(j0 + j) * NT + tid] = v[j];
+        float m = tb_tile_max<dtype, 2 * U>(v);
+        if (law_isnan(m)) {
+            nan = true;
+            tb_drop_nan<dtype, 2 * U>(v);
+            m = tb_tile_max<dtype, 2 * U>(v);
+        }
+        top = fmaxf(top, m);
+    }
+    {
+        uint32_t key = tb_warp_max(law_key(top));
+        uint32_t status = __any_sync(TB_WHOLE_WARP, nan) ? TOMBOLA_ROW_NAN : 0u;
+        if (turn == 0) tb_cluster_wait<C>(); /* all blocks run */
+        tb_exchange<C, WARPS>(s.warp, make_uint4(key, status, 0u, 0u), &s.mail_maximum, turn & 1);
+    }
+    uint32_t greatest = 0, status = 0;
+#pragma unroll
+    for (int i = lane; i < S::ROW_WARPS; i += 32) {
+        greatest = max(greatest, s.warp[i].key);
+        status |= s.warp[i].status;
+    }
+    greatest = tb_warp_max(greatest);
+    status = tb_warp_or(status);
+    const bool bad = s.chain.bad, greedy = s.chain.greedy;
+    if (bad || greatest < TB_KEY_LEAST_LOGIT) {
+        if (rank == 0) tb_fast_write_void(call, row, bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
+        if (rank == 0 && tid == 0 && call.total_mass) call.total_mass[row] = 0;
+        if (rank == 0 && tid == 0) *left = TB_ROW_DONE;
+        return;
+    }
+    const int32_t length = (int32_t)slice.length;
+    const bool k_on = s.chain.k_before < length || s.chain.k_after < length;
+    if (greatest == TB_KEY_POS_INF || (!greedy && (s.chain.flat || s.chain.p_on || k_on))) {
+        if (rank == 0 && tid == 0) *left = TB_ROW_LEFT;
+        return;
+    }
+
+    /* ---- second look ---- */
+    const float maximum = law_key_value(greatest), c = s.chain.scale, least_t = s.least_t;
+    const bool counting = call.kept_count != NULL;
+    uint32_t high = 0, low = 0, kept = 0, lowest = 0xffffffffu;
+    auto weigh_vector = [&](const uint4 &v, uint32_t *to_high, uint32_t *to_low) {
+#pragma unroll
+        for (int e = 0; e < width; e++) {
+            float t = law_exponent(tb_element<dtype>(v, e), maximum, c);
+            uint32_t h, l;
+            tb_weigh(t >= least_t ? t : -64.0f, &h, &l); /* NaN and -inf weigh 0 */
+            *to_high += h;
+            *to_low += l;
+        }
+    };
+    if (greedy) {
+        for (int j = loads; j-- > 0;) {
+            uint4 v = j < keep_loads ? keep[j * NT + tid] : load(j);
+#pragma unroll
+            for (int e = width; e-- > 0;)
+                if (tb_element<dtype>(v, e) == maximum) lowest = (first + j * 32 + lane) * width + e - slice.shift;
+        }
+        kept = 1;
+    } else {
+#pragma unroll 1
+        for (int j0 = 0; j0 < loads; j0 += U) {
+            uint4 v[U];
+            if (j0 < keep_loads) {
+#pragma unroll
+                for (int j = 0; j < U; j++) v[j] = keep[(j0 + j) * NT + tid];
+            } else {
+                load_block(j0, v);
+            }
+#pragma unroll
+            for (int j = 0; j < U; j++) weigh_vector(v[j], &high, &low);
+            high -= TB_HIGH_BIAS * (uint32_t)(U * width);
+            low -= TB_LOW_BIAS * (uint32_t)(U * width);
+            if (counting)
+#pragma unroll
+                for (int j = 0; j < U; j++)
+#pragma unroll
+                    for (int e = 0; e < width; e++) {
+                        float x = tb_element<dtype>(v[j], e);
+                        kept += x >= TB_LEAST && (least_t == -64.0f || law_exponent(x, maximum, c) >= least_t);
+                    }
+        }
+    }
+    {
+        uint64_t mass = tb_warp_sum64(tb_join(high, low));
+        kept = tb_warp_sum(kept);
+        lowest = tb_warp_min(lowest);
+        tb_exchange<C, WARPS>(s.sum, make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), kept, lowest), &s.mail_mass, sums++ & 1);
+    }
+
+    /* ---- the draw ---- */
+    constexpr int EACH = (S::ROW_WARPS + 31) / 32;
+    uint64_t part = 0, total;
+    uint32_t found = 0, low_index = 0xffffffffu;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        int at = lane * EACH + i;
+        if (at >= S::ROW_WARPS) continue;
+        part += s.sum[at].mass;
+        found += s.sum[at].count;
+        low_index = min(low_index, s.sum[at].lowest);
+    }
+    tb_fast_result result = {0, 1, 0, status, 0.0f, LAW_ONE};
+    if (greedy) {
+        result.token = (int32_t)tb_warp_min(low_index);
+        if (rank == 0 && tid == 0) {
+            tb_fast_write(call, row, result);
+            if (call.total_mass) call.total_mass[row] = LAW_ONE;
+            *left = TB_ROW_DONE;
+        }
+        return;
+    }
+    uint64_t before = tb_warp_scan64(part), position;
+    total = __shfl_sync(TB_WHOLE_WARP, before, 31);
+    before -= part;
+    position = law_draw_position(s.random, total);
+    found = tb_warp_sum(found);
+    /* the chunk: the warp whose masses, in order, reach beyond the position */
+    uint32_t owner = 0xffffffffu;
+    uint64_t owner_before = 0;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        int at = lane * EACH + i;
+        uint64_t mass = at < S::ROW_WARPS ? s.sum[at].mass : 0;
+        if (owner == 0xffffffffu && before <= position && position - before < mass) {
+            owner = at;
+            owner_before = before;
+        }
+        before += mass;
+    }
+    uint32_t hit = tb_warp_min(owner);
+    int holder = __ffs(__ballot_sync(TB_WHOLE_WARP, owner == hit)) - 1;
+    position -= __shfl_sync(TB_WHOLE_WARP, owner_before, holder);
+    if ((int)(hit / WARPS) != rank) return;
+    const int who = hit % WARPS;
+    const uint32_t chunk = min(slice.end, slice.first + share * who), chunk_end = min(slice.end, chunk + share);
+    const int pieces = (int)((chunk_end - chunk + 31) / 32);
+    auto piece_vector = [&](int j) {
+        if (j < keep_loads) return keep[j * NT + who * 32 + lane];
+        uint32_t vector = chunk + j * 32 + lane;
+        return vector < chunk_end ? tb_load_any<dtype>(slice, vector) : make_uint4(none, none, none, none);
+    };
+    for (int j = warp; j < pieces; j += WARPS) {
+        uint32_t h = 0, l = 0;
+        weigh_vector(piece_vector(j), &h, &l);
+        uint64_t mass = tb_warp_sum64(tb_join(h - TB_HIGH_BIAS * (uint32_t)width, l - TB_LOW_BIAS * (uint32_t)width));
+        if (lane == 0) s.piece[j] = mass;
+    }
+    __syncthreads();
+    if (warp) return;
+    for (int j0 = 0; j0 < pieces; j0 += 32) {
+        uint64_t mine = j0 + lane < pieces ? s.piece[j0 + lane] : 0, upto = tb_warp_scan64(mine);
+        uint32_t beyond = __ballot_sync(TB_WHOLE_WARP, upto > position);
+        if (!beyond) {
+            position -= __shfl_sync(TB_WHOLE_WARP, upto, 31);
+            continue;
+        }
+        int j = __ffs(beyond) - 1;
+        position -= __shfl_sync(TB_WHOLE_WARP, upto - mine, j);
+        j += j0;
+        uint4 v = piece_vector(j);
+        uint64_t mass[width], all = 0;
+#pragma unroll
+        for (int e = 0; e < width; e++) {
+            float t = law_exponent(tb_element<dtype>(v, e), maximum, c);
+            uint32_t h, l;
+            tb_weigh(t >= least_t ? t : -64.0f, &h, &l);
+            mass[e] = tb_join(h - TB_HIGH_BIAS, l - TB_LOW_BIAS);
+            all += mass[e];
+        }
+        uint64_t from = tb_warp_scan64(all) - all;
+#pragma unroll
+        for (int e = 0; e < width; e++) {
+            if (from <= position && position - from < mass[e]) {
+                result.token = (int32_t)((chunk + j * 32 + lane) * width + e - slice.shift);
+                result.kept = (int32_t)found;
+                result.t = law_exponent(tb_element<dtype>(v, e), maximum, c);
+                result.mass = total;
+                tb_fast_write(call, row, result);
+                if (call.total_mass) call.total_mass[row] = total;
+                *left = TB_ROW_DONE;
+            }
+            from += mass[e];
+        }
+        return;
+    }
+}
+
+/* All rows of the call, or those that the kernel before left. */
+template <int dtype, int C, int NT, int U, bool LEFT> TB_DEV void tb_flat_rows(const tb_cuda_params &params)
+{
+    typedef tb_flat_shared<C, NT> S;
+    S &s = *(S *)tb_flat_bytes;
+    if (C > 1) {
+        if (threadIdx.x == 0) {
+            tb_mail_init(&s.mail_maximum, S::WARPS);
+            tb_mail_init(&s.mail_mass, S::WARPS);
+            tb_mail_init_done();
+        }
+        __syncwarp();
+        tb_cluster_arrive_relaxed<C>();
+    }
+    tb_wait_for_inputs();
+    uint32_t turn = 0, sums = 0;
+    for (int64_t row = blockIdx.x / C; row < params.call.rows; row += gridDim.x / C) {
+        if (LEFT && ((const uint32_t *)params.workspace)[row] != TB_ROW_LEFT) continue;
+        if (turn) tb_row_barrier<C>(); /* shared memory serves another row */
+        tb_flat_row<dtype, C, NT, U>(params, row, turn, sums);
+        turn++;
+    }
+    if (!turn) tb_cluster_wait<C>();
+}
+
+#endif

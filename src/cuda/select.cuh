@@ -1,0 +1,816 @@
+/*
+ * Exact selection on a row, by one block: which tokens a step keeps, found without sorting the row.
+ *
+ * A kept set is { place >= floor } (row.cuh). It is held in one of two ways:
+ *   wide    only the floor is known; the row is read again where its tokens matter
+ *   listed  all its tokens, at most TB_LIST, lie in shared memory, greatest first
+ * A step on a listed set is a scan of the list. On a wide set the cut is bracketed by a histogram of
+ * counts over an interval of values; from the counts and the weights at the bins' edges follow bounds on
+ * the mass above each bin, so the bracket is rigorous. The bracket's tokens are then listed and the cut is
+ * found among them in exact integers. A bracket with too many tokens is cut again, by exact masses over
+ * equal intervals of keys: each time 2048 times narrower, down to a single value.
+ */
+#ifndef TB_CUDA_SELECT_CUH
+#define TB_CUDA_SELECT_CUH
+
+#include "row.cuh"
+
+#define TB_LIST 2048
+#define TB_BINS 2048
+#define TB_BATCH 128 /* draws at a time */
+
+#define TB_NO_COUNT 0xffffffffu
+#define TB_NO_TARGET 0xffffffffffffffffu
+#define TB_NO_CEILING 0xffffffffffffffffu
+
+/* The block's shared memory. */
+typedef struct tb_room {
+    union {
+        struct {
+            uint64_t list[TB_LIST];  /* places */
+            uint64_t other[TB_LIST]; /* the kept ones in index order, index << 32 | key, while drawing */
+        };
+        struct {
+            uint32_t bin_count[TB_BINS];
+            uint32_t bin_low[TB_BINS], bin_high[TB_BINS]; /* mass = high << 32 | low */
+        };
+    };
+    uint64_t chunk_mass[TB_MAX_CHUNKS];
+    uint32_t chunk_key[TB_MAX_CHUNKS]; /* greatest key of K0 in a chunk, 0 if none */
+    uint64_t rank_key[TB_BATCH];
+    uint32_t rank_count[TB_BATCH];
+    uint32_t drawn[TB_BATCH];
+    uint64_t word[4]; /* one thread to all */
+    uint32_t cursor;
+    tb_scratch scratch;
+    tb_gpu_row row;
+} tb_room;
+
+/* The row as passes over it see it. */
+typedef struct tb_source {
+    tb_span span;
+    uint32_t pieces, chunks;
+    tb_facts facts;
+    float fill;
+    tb_weigher weigher; /* of the temperature in force */
+} tb_source;
+
+/* The tokens with floor <= place < ceiling. */
+typedef struct tb_set {
+    uint64_t floor, ceiling;
+    uint64_t mass;  /* if weighed: under the weigher in force */
+    uint32_t count; /* if counted */
+    bool listed, counted, weighed;
+    bool chunked;   /* chunk_mass holds its mass in each chunk */
+} tb_set;
+
+/* ---- passes over a row ---- */
+
+/* x and its index are in the set { place >= floor }. */
+typedef struct tb_cut {
+    float value;
+    uint32_t last; /* last index of that value that is in */
+} tb_cut;
+
+TB_DEV tb_cut tb_make_cut(uint64_t floor)
+{
+    tb_cut cut = {law_key_value(tb_place_key(floor)), tb_place_index(floor)};
+    return cut;
+}
+
+TB_DEV bool tb_in_cut(const tb_cut &cut, float x, uint32_t index)
+{
+    return x > cut.value || (x == cut.value && index <= cut.last);
+}
+
+/* Each warp takes its chunks in turn, leaving out those in which no key reaches `least`:
+ * visit(x, first) for every 16 values of a lane (N = 16; tb_piece_at says where value j is in the row), or for
+ * every 4 (N = 4: less code, for what is rarely asked for); then done(chunk), for the chunks left out too.
+ * Every lane of a warp makes the same calls. */
+template <int N, class Visit, class Done>
+TB_DEV void tb_each_chunk(const tb_room *room, const tb_source &source, uint32_t least, Visit visit, Done done)
+{
+    const tb_span span = source.span;
+    for (uint32_t chunk = tb_warp(); chunk < source.chunks; chunk += blockDim.x / 32) {
+        if (room->chunk_key[chunk] >= least) {
+            uint32_t piece = chunk * span.chunk_pieces, end = piece + span.chunk_pieces;
+            if (end > source.pieces) end = source.pieces;
+#pragma unroll 1
+            for (; piece < end; piece++) {
+#pragma unroll 1
+                for (int load = 0; load < 4; load += N / 4) {
+                    float x[N];
+                    tb_load_piece(span, piece, load, source.fill, x);
+                    visit(x, tb_piece_first(span, piece) + load * 128);
+                }
+            }
+        }
+        done(chunk);
+    }
+}
+
+/* Mass and count of the tokens with place >= floor. chunk_mass (shared) may be NULL. */
+TB_CALL void tb_measure(tb_room *room, const tb_source &source, uint64_t floor, uint64_t *chunk_mass, uint64_t *mass,
+                        uint32_t *count)
+{
+    const tb_weigher weigher = source.weigher;
+    const tb_cut cut = tb_make_cut(floor);
+    uint64_t total = 0;
+    uint32_t n = 0, high = 0, low = 0, values = 0;
+    __syncthreads();
+    tb_each_chunk<16>(
+        room, source, tb_place_key(floor),
+        [&](const float(&x)[16], uint32_t first) {
+            uint32_t members = 0;
+#pragma unroll
+            for (int j = 0; j < 16; j++) members |= (uint32_t)tb_in_cut(cut, x[j], tb_piece_at(first, j)) << j;
+            if (!__any_sync(TB_WHOLE_WARP, members)) return;
+            n += __popc(members);
+            values += 16;
+            auto add = [&](int j, float r) {
+                uint32_t h, l;
+                tb_split_ratio(members >> j & 1 ? r : 0.0f, &h, &l);
+                high += h;
+                low += l;
+            };
+            if (weigher.plain) {
+#pragma unroll
+                for (int j = 0; j < 16; j++) add(j, tb_ratio_plain(weigher, x[j]));
+            } else {
+#pragma unroll
+                for (int j = 0; j < 16; j++) add(j, weigher.flat ? 1.0f : x[j] * weigher.scale * weigher.scale2);
+            }
+        },
+        [&](uint32_t chunk) {
+            uint64_t sum = tb_warp_sum54(tb_join_sums(high - values * TB_HIGH_BIAS, low - values * TB_LOW_BIAS));
+            if (tb_lane() == 0) {
+                if (chunk_mass) chunk_mass[chunk] = sum;
+                total += sum;
+            }
+            high = low = values = 0;
+        });
+    *mass = tb_block_sum64(&room->scratch, total);
+    *count = tb_block_sum(&room->scratch, n);
+}
+
+/* One warp finds, in a chunk, the first index whose inclusive prefix sum of measure(x, index) exceeds `rest`;
+ * ~0 if there is none. Sums stay below 2^54. */
+template <class Measure>
+TB_DEV uint32_t tb_find_in_chunk(const tb_source &source, uint32_t chunk, uint64_t rest, Measure measure)
+{
+    uint32_t piece = chunk * source.span.chunk_pieces, end = piece + source.span.chunk_pieces;
+    if (end > source.pieces) end = source.pieces;
+#pragma unroll 1
+    for (; piece < end; piece++) {
+        float x[16];
+        uint32_t first = tb_piece_first(source.span, piece);
+        tb_load_piece(source.span, piece, 0, source.fill, x);
+        uint64_t sum[4]; /* of each load's four values */
+#pragma unroll
+        for (int l = 0; l < 4; l++) {
+            sum[l] = 0;
+#pragma unroll
+            for (int j = 4 * l; j < 4 * l + 4; j++) sum[l] += measure(x[j], tb_piece_at(first, j));
+        }
+#pragma unroll 1
+        for (int l = 0; l < 4; l++) {
+            uint64_t mine = l == 0 ? sum[0] : l == 1 ? sum[1] : l == 2 ? sum[2] : sum[3];
+            uint64_t whole = tb_warp_sum54(mine);
+            if (rest >= whole) {
+                rest -= whole;
+                continue;
+            }
+            uint64_t inclusive = tb_warp_scan64(mine), prefix = inclusive - mine;
+            unsigned over = __ballot_sync(TB_WHOLE_WARP, inclusive > rest);
+            uint32_t found = first + l * 128 + 3;
+#pragma unroll 1
+            for (int j = 0; j < 3; j++) { /* the fourth value, if none of the first three */
+                uint32_t index = first + l * 128 + j;
+                if (index < source.span.length) prefix += measure(tb_load(source.span, index), index);
+                if (prefix > rest) {
+                    found = index;
+                    break;
+                }
+            }
+            return __shfl_sync(TB_WHOLE_WARP, found, __ffs((int)over) - 1);
+        }
+    }
+    return ~0u;
+}
+
+/* Turns chunk_mass into inclusive prefix sums. */
+TB_CALL void tb_scan_chunks(tb_room *room, uint32_t chunks)
+{
+    uint32_t per = (chunks + blockDim.x - 1) / blockDim.x, first = threadIdx.x * per;
+    uint32_t end = first + per < chunks ? first + per : chunks;
+    uint64_t sum = 0, total;
+    __syncthreads();
+    for (uint32_t i = first; i < end; i++) sum += room->chunk_mass[i];
+    uint64_t prefix = tb_block_scan64(&room->scratch, sum, &total);
+    for (uint32_t i = first; i < end; i++) room->chunk_mass[i] = prefix += room->chunk_mass[i];
+    __syncthreads();
+}
+
+/* The least i < n with sums[i] > u; sums ascends and the last one exceeds u. */
+TB_DEV uint32_t tb_first_above(const uint64_t *sums, uint32_t n, uint64_t u)
+{
+    uint32_t low = 0, high = n - 1;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (sums[middle] > u) high = middle;
+        else low = middle + 1;
+    }
+    return low;
+}
+
+/* The place of token number `number` (from 0), in index order, among those of this key below the ceiling;
+ * the key's floor when there are not so many. Uses chunk_mass. */
+TB_CALL uint64_t tb_locate_tie(tb_room *room, const tb_source &source, uint32_t key, uint64_t ceiling, uint32_t number)
+{
+    float value = law_key_value(key);
+    auto is = [&](float x, uint32_t index) -> uint64_t {
+        return x == value && tb_place(key, index) < ceiling ? 1 : 0;
+    };
+    uint64_t n = 0;
+    __syncthreads();
+    tb_each_chunk<4>(
+        room, source, key,
+        [&](const float(&x)[4], uint32_t first) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) n += is(x[j], tb_piece_at(first, j));
+        },
+        [&](uint32_t chunk) {
+            n = tb_warp_sum54(n);
+            if (tb_lane() == 0) room->chunk_mass[chunk] = n;
+            n = 0;
+        });
+    tb_scan_chunks(room, source.chunks);
+    if (room->chunk_mass[source.chunks - 1] <= number) return tb_floor_of_key(key);
+    uint32_t chunk = tb_first_above(room->chunk_mass, source.chunks, number);
+    uint64_t before = chunk ? room->chunk_mass[chunk - 1] : 0;
+    if (tb_warp() == 0) {
+        uint32_t index = tb_find_in_chunk(source, chunk, number - before, is);
+        if (tb_lane() == 0) room->word[0] = tb_place(key, index);
+    }
+    __syncthreads();
+    uint64_t place = room->word[0];
+    __syncthreads();
+    return place;
+}
+
+/* Lists the tokens with low <= place < high, in no order; room->cursor counts them, also those for which
+ * there is no room. With `above`, *count and *mass receive the tokens with high <= place < ceiling. */
+template <bool above>
+TB_CALL void tb_gather(tb_room *room, const tb_source &source, uint64_t low, uint64_t high, uint64_t ceiling,
+                      bool weigh, uint64_t *mass)
+{
+    float least = law_key_value(tb_place_key(low));
+    uint64_t sum = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) room->cursor = 0;
+    __syncthreads();
+    tb_each_chunk<16>(
+        room, source, tb_place_key(low),
+        [&](const float(&x)[16], uint32_t first) {
+            uint32_t taken = 0;
+#pragma unroll
+            for (int j = 0; j < 16; j++) {
+                if (x[j] >= least) {
+                    uint64_t place = tb_place(law_key(x[j]), tb_piece_at(first, j));
+                    if (place >= low && place < high) taken |= 1u << j;
+                    if (above && weigh && place >= high && place < ceiling) sum += tb_weight(source.weigher, x[j]);
+                }
+            }
+            if (!__any_sync(TB_WHOLE_WARP, taken)) return;
+            uint32_t n = __popc(taken), inclusive = tb_warp_scan(n), at = 0;
+            if (tb_lane() == 31) at = atomicAdd(&room->cursor, inclusive);
+            at = __shfl_sync(TB_WHOLE_WARP, at, 31) + inclusive - n;
+#pragma unroll
+            for (int j = 0; j < 16; j++) {
+                if (!(taken >> j & 1)) continue;
+                if (at < TB_LIST)
+                    room->list[at] = tb_place(law_key(x[j]), tb_piece_at(first, j));
+                at++;
+            }
+        },
+        [](uint32_t) {});
+    if (above) *mass = tb_block_sum64(&room->scratch, sum);
+    __syncthreads();
+}
+
+/* ---- lists ---- */
+
+/* Sorts shared[0, n), n <= TB_LIST, downwards or upwards; the rest up to a power of two is overwritten. */
+TB_CALL void tb_sort(uint64_t *shared, uint32_t n, bool down)
+{
+    uint32_t size = 2;
+    while (size < n) size *= 2;
+    for (uint32_t i = n + threadIdx.x; i < size; i += blockDim.x) shared[i] = down ? 0 : ~(uint64_t)0;
+    __syncthreads();
+    for (uint32_t run = 2; run <= size; run *= 2) {
+        for (uint32_t step = run / 2; step > 0; step /= 2) {
+            for (uint32_t i = threadIdx.x; i < size / 2; i += blockDim.x) {
+                uint32_t a = 2 * i - (i & (step - 1)), b = a + step;
+                bool up = ((a & run) != 0) == down; /* the last run goes the way asked for */
+                uint64_t x = shared[a], y = shared[b];
+                if ((x > y) == up) shared[a] = y, shared[b] = x;
+            }
+            if (size <= 64) __syncwarp(); /* all pairs are the first warp's */
+            else __syncthreads();
+        }
+    }
+    __syncthreads();
+}
+
+/*
+ * How many of list[0, n) (greatest first) stay: each has fewer than k greater ones and less than `target` mass
+ * in them, `above` tokens of mass `mass_above` being greater than the whole list. With ties ALL only
+ * another value makes a token greater. *mass becomes mass_above plus that of those that stay.
+ */
+TB_CALL uint32_t tb_cut_list(tb_room *room, const tb_weigher &weigher, bool by_index, uint32_t n, uint32_t k,
+                            uint64_t target, uint32_t above, uint64_t mass_above, uint64_t *mass)
+{
+    uint32_t per = (n + blockDim.x - 1) / blockDim.x, first = threadIdx.x * per;
+    uint32_t end = first + per < n ? first + per : n, cut = n;
+    uint64_t sum = 0, total;
+    for (uint32_t i = first; i < end; i++)
+        sum += tb_weight(weigher, law_key_value(tb_place_key(room->list[i])));
+    uint64_t prefix = mass_above + tb_block_scan64(&room->scratch, sum, &total);
+    uint32_t before = first > 0 && first < n ? tb_place_key(room->list[first - 1]) : 0;
+    for (uint32_t i = first; i < end; i++) {
+        uint32_t key = tb_place_key(room->list[i]);
+        if ((by_index || key != before) && (above + i >= k || prefix >= target)) {
+            cut = i;
+            break;
+        }
+        before = key;
+        prefix += tb_weight(weigher, law_key_value(key));
+    }
+    cut = ~tb_block_max(&room->scratch, ~cut);
+    sum = 0;
+    for (uint32_t i = first; i < end && i < cut; i++)
+        sum += tb_weight(weigher, law_key_value(tb_place_key(room->list[i])));
+    *mass = mass_above + tb_block_sum64(&room->scratch, sum);
+    return cut;
+}
+
+/* ---- bins ---- */
+
+/* A monotone map from values to bin numbers, 0 the greatest: equal intervals of values, or of keys. */
+typedef struct tb_bins {
+    bool linear;
+    float top, inverse, bottom; /* linear: bin = round((top - x) * inverse) */
+    uint32_t top_key, bottom_key, shift;
+} tb_bins;
+
+TB_DEV tb_bins tb_make_bins(uint32_t low, uint32_t high, bool linear)
+{
+    tb_bins bins;
+    bins.top = law_key_value(high);
+    bins.bottom = law_key_value(low);
+    bins.top_key = high;
+    bins.bottom_key = low;
+    bins.shift = 0;
+    while ((high - low) >> bins.shift >= TB_BINS) bins.shift++;
+    bins.inverse = (float)(TB_BINS - 1) / (bins.top - bins.bottom);
+    /* a range or a reciprocal that overflows: equal intervals of keys, then */
+    bins.linear = linear && bins.inverse > 0.0f && bins.inverse < LAW_INF;
+    return bins;
+}
+
+TB_DEV uint32_t tb_bin(const tb_bins &bins, float x)
+{
+    if (!bins.linear) return (bins.top_key - law_key(x)) >> bins.shift;
+    float at = fminf((bins.top - x) * bins.inverse, (float)(TB_BINS - 1));
+    return law_bits(at + 0x1p23f) - law_bits(0x1p23f);
+}
+
+/* Values between which every x of the interval in bin b lies. tb_bin's rounding errors are below 2^-10 of
+ * a bin, and what is rounded to f32 here is monotone. */
+TB_DEV float tb_bin_high(const tb_bins &bins, uint32_t b)
+{
+    if (!bins.linear) return law_key_value(bins.top_key - (b << bins.shift));
+    float x = (float)((double)bins.top - ((double)b - 0.51) / (double)bins.inverse);
+    return fminf(x, bins.top);
+}
+
+TB_DEV float tb_bin_low(const tb_bins &bins, uint32_t b)
+{
+    if (!bins.linear) {
+        uint64_t down = ((uint64_t)(b + 1) << bins.shift) - 1;
+        return down >= bins.top_key - bins.bottom_key ? bins.bottom : law_key_value(bins.top_key - (uint32_t)down);
+    }
+    float x = (float)((double)bins.top - ((double)b + 0.51) / (double)bins.inverse);
+    return b == TB_BINS - 1 ? bins.bottom : fmaxf(x, bins.bottom);
+}
+
+/* The least key in [low, high] for which holds(key); holds is monotone and true at high. By each warp on its
+ * own. */
+template <class Holds> TB_DEV uint32_t tb_least_key(uint32_t low, uint32_t high, Holds holds)
+{
+    while (low < high) {
+        uint64_t width = high - low;
+        uint32_t probe = low + (uint32_t)(width * tb_lane() >> 5);
+        unsigned yes = __ballot_sync(TB_WHOLE_WARP, holds(probe));
+        if (yes & 1) return low;
+        int first = yes ? __ffs((int)yes) - 1 : 32;
+        low += (uint32_t)(width * (uint32_t)(first - 1) >> 5) + 1;
+        if (first < 32) high = __shfl_sync(TB_WHOLE_WARP, probe, first);
+    }
+    return high;
+}
+
+/* The least key in [low, high] whose weight reaches `least`; high's does. */
+TB_CALL uint32_t tb_key_of_weight(const tb_weigher &weigher, uint32_t low, uint32_t high, uint64_t least)
+{
+    return tb_least_key(low, high, [&](uint32_t key) { return tb_weight(weigher, law_key_value(key)) >= least; });
+}
+
+/* Counts the tokens low <= place < high into bins; with `weigh` also their masses. */
+TB_CALL void tb_fill_bins(tb_room *room, const tb_source &source, const tb_bins &bins, uint64_t low, uint64_t high,
+                         bool weigh)
+{
+    float least = law_key_value(tb_place_key(low));
+    __syncthreads();
+    for (uint32_t b = threadIdx.x; b < TB_BINS; b += blockDim.x) {
+        room->bin_count[b] = 0;
+        if (weigh) room->bin_low[b] = room->bin_high[b] = 0;
+    }
+    __syncthreads();
+    tb_each_chunk<16>(
+        room, source, tb_place_key(low),
+        [&](const float(&x)[16], uint32_t first) {
+#pragma unroll
+            for (int j = 0; j < 16; j++) {
+                if (!(x[j] >= least)) continue;
+                uint64_t place = tb_place(law_key(x[j]), tb_piece_at(first, j));
+                if (place < low || place >= high) continue;
+                uint32_t b = tb_bin(bins, x[j]);
+                atomicAdd(&room->bin_count[b], 1u);
+                if (!weigh) continue;
+                uint64_t w = tb_weight(source.weigher, x[j]);
+                uint32_t part = (uint32_t)w, old = atomicAdd(&room->bin_low[b], part);
+                part = (uint32_t)(w >> 32) + (old + part < part); /* the carry */
+                if (part) atomicAdd(&room->bin_high[b], part);
+            }
+        },
+        [](uint32_t) {});
+    __syncthreads();
+}
+
+typedef struct tb_bracket {
+    uint32_t first, last; /* bins between which the last kept value lies */
+    uint32_t above;       /* tokens of the bins before them */
+    uint32_t inside;      /* tokens of the bracket; 0: no token at all */
+    uint64_t mass_above;  /* exact masses: of the bins before */
+} tb_bracket;
+
+/* Brackets the last value that has fewer than k greater tokens with less than `target` mass. `exact`: masses
+ * are in the bins; else they are bounded by the weights at the bins' edges. */
+TB_CALL tb_bracket tb_bracket_bins(tb_room *room, const tb_weigher &weigher, const tb_bins &bins, uint32_t k,
+                                  uint64_t target, bool exact)
+{
+    uint32_t per = TB_BINS / blockDim.x, begin = threadIdx.x * per;
+    bool weigh = target != TB_NO_TARGET;
+    auto mass = [&](uint32_t b, uint32_t n, bool high) -> uint64_t {
+        if (exact) return (uint64_t)room->bin_high[b] << 32 | room->bin_low[b];
+        return n * tb_weight(weigher, high ? tb_bin_high(bins, b) : tb_bin_low(bins, b));
+    };
+    uint32_t n = 0, all;
+    uint64_t low = 0, high = 0, total;
+    for (uint32_t b = begin; b < begin + per; b++) {
+        uint32_t count = room->bin_count[b];
+        n += count;
+        if (!count || !weigh) continue;
+        low += mass(b, count, false);
+        high += mass(b, count, true);
+    }
+    n = tb_block_scan(&room->scratch, n, &all);
+    if (weigh) {
+        low = tb_block_scan64(&room->scratch, low, &total);
+        high = tb_block_scan64(&room->scratch, high, &total);
+    }
+    /* the last bins with tokens that surely and that possibly hold a kept value; one more than their number */
+    uint32_t sure = 0, possible = 0, sure_above = 0, possible_end = 0;
+    uint64_t sure_mass = 0;
+    for (uint32_t b = begin; b < begin + per; b++) {
+        uint32_t count = room->bin_count[b];
+        if (!count) continue;
+        if (n < k && low < target) possible = b + 1, possible_end = n + count;
+        if (n < k && high < target) sure = b + 1, sure_above = n, sure_mass = high;
+        n += count;
+        if (!weigh) continue;
+        low += mass(b, count, false);
+        high += mass(b, count, true);
+    }
+    tb_bracket bracket = {0, 0, 0, 0, 0};
+    uint32_t first = tb_block_max(&room->scratch, sure), last = tb_block_max(&room->scratch, possible);
+    if (!first) return bracket;
+    if (sure == first) room->word[0] = sure_above, room->word[1] = sure_mass;
+    if (possible == last) room->word[2] = possible_end;
+    __syncthreads();
+    bracket.first = first - 1;
+    bracket.last = last - 1;
+    bracket.above = (uint32_t)room->word[0];
+    bracket.inside = (uint32_t)room->word[2] - bracket.above;
+    bracket.mass_above = room->word[1];
+    __syncthreads();
+    return bracket;
+}
+
+/* Least and greatest key of the tokens low <= place < high, and the mass of those high <= place < ceiling. */
+TB_CALL void tb_range(tb_room *room, const tb_source &source, uint64_t low, uint64_t high, uint64_t ceiling, bool weigh,
+                     uint32_t *least_key, uint32_t *greatest_key, uint64_t *mass)
+{
+    float least = law_key_value(tb_place_key(low));
+    uint32_t smallest = ~0u, greatest = 0;
+    uint64_t sum = 0;
+    tb_each_chunk<4>(
+        room, source, tb_place_key(low),
+        [&](const float(&x)[4], uint32_t first) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                if (!(x[j] >= least)) continue;
+                uint32_t key = law_key(x[j]);
+                uint64_t place = tb_place(key, tb_piece_at(first, j));
+                if (place >= low && place < high) {
+                    smallest = smallest < key ? smallest : key;
+                    greatest = greatest > key ? greatest : key;
+                }
+                if (weigh && place >= high && place < ceiling) sum += tb_weight(source.weigher, x[j]);
+            }
+        },
+        [](uint32_t) {});
+    *least_key = ~tb_block_max(&room->scratch, ~smallest);
+    *greatest_key = tb_block_max(&room->scratch, greatest);
+    *mass = tb_block_sum64(&room->scratch, sum);
+}
+
+/* ---- the cut ---- */
+
+/* The k-th greatest of the chunks' greatest keys: k tokens of K0 reach it. 1 <= k <= chunks. */
+TB_CALL uint32_t tb_chunk_bound(tb_room *room, uint32_t chunks, uint32_t k)
+{
+    __syncthreads();
+    for (uint32_t c = threadIdx.x; c < chunks; c += blockDim.x) {
+        uint32_t key = room->chunk_key[c], rank = 0;
+        for (uint32_t i = 0; i < chunks; i++) {
+            uint32_t other = room->chunk_key[i];
+            rank += other > key || (other == key && i < c);
+        }
+        if (rank == k - 1) room->word[0] = key;
+    }
+    __syncthreads();
+    uint32_t bound = (uint32_t)room->word[0];
+    __syncthreads();
+    return bound;
+}
+
+/* Lists the set, which has at most TB_LIST tokens (else nothing happens, and false). */
+TB_CALL bool tb_list_set(tb_room *room, const tb_source &source, tb_set *set, uint64_t floor)
+{
+    uint64_t none;
+    tb_gather<false>(room, source, floor, set->ceiling, set->ceiling, false, &none);
+    uint32_t n = room->cursor;
+    if (n > TB_LIST) return false;
+    tb_sort(room->list, n, true);
+    set->floor = floor;
+    set->count = n;
+    set->listed = set->counted = true;
+    set->weighed = set->chunked = false;
+    return true;
+}
+
+/* Cuts a listed set. */
+TB_CALL void tb_select_listed(tb_room *room, const tb_source &source, bool by_index, uint32_t k, uint64_t target,
+                             tb_set *set)
+{
+    uint32_t n = set->count;
+    set->count = tb_cut_list(room, source.weigher, by_index, n, k, target, 0, 0, &set->mass);
+    set->weighed = true;
+    if (set->count < n) set->chunked = false;
+    if (set->count > 0) set->floor = room->list[set->count - 1];
+}
+
+/*
+ * Keeps the tokens of the set with fewer than k greater ones and less than `target` mass in them (k, target >= 1;
+ * TB_NO_COUNT and TB_NO_TARGET: no limit). With a target the set must be weighed and counted.
+ */
+TB_CALL void tb_select(tb_room *room, const tb_source &source, bool by_index, uint32_t k, uint64_t target, tb_set *set)
+{
+    if (set->listed) {
+        tb_select_listed(room, source, by_index, k, target, set);
+        return;
+    }
+    bool weigh = target != TB_NO_TARGET, whole = set->ceiling == TB_NO_CEILING;
+    uint32_t high = source.facts.greatest, low = tb_place_key(set->floor);
+    if (!whole && tb_place_key(set->ceiling) < high) high = tb_place_key(set->ceiling);
+    if (low < source.facts.least) low = source.facts.least;
+
+    /* a lower bound of the last kept value, and perhaps a list at once */
+    bool bounded = set->counted && set->count <= TB_LIST;
+    if (!bounded && whole && k <= source.chunks) {
+        uint32_t bound = tb_chunk_bound(room, source.chunks, k);
+        if (bound >= low) low = bound, bounded = true;
+    }
+    if (!bounded && weigh) {
+        /* n tokens of weight at most w, with n * w <= mass - target, are none of the first `target` mass */
+        uint64_t least = (set->mass - target) / set->count + 1;
+        low = tb_key_of_weight(source.weigher, low, high, least);
+    }
+    uint64_t place = tb_floor_of_key(low);
+    if (place < set->floor) place = set->floor;
+    if (low > high) { /* nothing between floor and ceiling */
+        set->count = 0;
+        set->listed = set->counted = true;
+        return;
+    }
+    if (bounded && tb_list_set(room, source, set, place)) {
+        tb_select_listed(room, source, by_index, k, target, set);
+        return;
+    }
+
+    uint32_t above = 0; /* tokens of the set greater than the interval [low, high], and their mass */
+    uint64_t mass_above = 0;
+    bool exact = false;
+    set->weighed = set->chunked = set->counted = false;
+    while (low < high) {
+        tb_bins bins = tb_make_bins(low, high, !exact);
+        uint64_t end = tb_floor_of_key(high + 1);
+        if (end > set->ceiling) end = set->ceiling;
+        tb_fill_bins(room, source, bins, place, end, exact && weigh);
+        tb_bracket bracket = tb_bracket_bins(room, source.weigher, bins, k - above,
+                                             weigh ? target - mass_above : TB_NO_TARGET, exact);
+        if (bracket.inside == 0) {
+            set->count = 0;
+            set->listed = set->counted = true;
+            return;
+        }
+        above += bracket.above;
+        if (exact) mass_above += bracket.mass_above;
+        uint32_t bottom = low, top = high;
+        low = tb_least_key(bottom, top,
+                           [&](uint32_t key) { return tb_bin(bins, law_key_value(key)) <= bracket.last; });
+        if (bracket.first > 0)
+            high = tb_least_key(bottom, top, [&](uint32_t key) {
+                       return tb_bin(bins, law_key_value(key)) < bracket.first;
+                   }) - 1;
+        place = tb_floor_of_key(low);
+        if (place < set->floor) place = set->floor;
+        end = tb_floor_of_key(high + 1);
+        if (end > set->ceiling) end = set->ceiling;
+
+        if (above + bracket.inside <= TB_LIST) {
+            tb_list_set(room, source, set, place);
+            tb_select_listed(room, source, by_index, k, target, set);
+            return;
+        }
+        if (bracket.inside <= TB_LIST) {
+            uint64_t mass = 0;
+            tb_gather<true>(room, source, place, end, set->ceiling, weigh && !exact, &mass);
+            if (!exact) mass_above = mass;
+            tb_sort(room->list, bracket.inside, true);
+            uint32_t n = tb_cut_list(room, source.weigher, by_index, bracket.inside, k, target, above, mass_above,
+                                     &set->mass);
+            set->floor = room->list[n - 1];
+            set->count = above + n;
+            set->counted = true;
+            set->weighed = weigh;
+            __syncthreads();
+            return;
+        }
+        if (!exact) tb_range(room, source, place, end, set->ceiling, weigh, &low, &high, &mass_above);
+        exact = true;
+        place = tb_floor_of_key(low);
+        if (place < set->floor) place = set->floor;
+    }
+
+    /* a single value, of many tokens */
+    if (!by_index) {
+        set->floor = place;
+        return;
+    }
+    uint64_t w = tb_weight(source.weigher, law_key_value(low));
+    uint64_t number = k == TB_NO_COUNT ? TB_NO_TARGET : k - above; /* of them that stay */
+    if (weigh && w) {
+        uint64_t by_mass = (target - mass_above + w - 1) / w;
+        if (by_mass < number) number = by_mass;
+    }
+    if (number < (1u << LAW_INDEX_BITS)) {
+        uint64_t last = tb_locate_tie(room, source, low, set->ceiling, (uint32_t)number - 1);
+        if (last > place) place = last;
+    }
+    set->floor = place;
+}
+
+/* ---- the chain ---- */
+
+TB_CALL uint64_t tb_list_mass(tb_room *room, const tb_weigher &weigher, uint32_t n)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
+        sum += tb_weight(weigher, law_key_value(tb_place_key(room->list[i])));
+    return tb_block_sum64(&room->scratch, sum);
+}
+
+/* Makes mass and count of a set known. */
+TB_CALL void tb_weigh_set(tb_room *room, const tb_source &source, tb_set *set)
+{
+    if (set->weighed && set->counted) return;
+    if (set->listed) {
+        set->mass = tb_list_mass(room, source.weigher, set->count);
+    } else {
+        tb_measure(room, source, set->floor, room->chunk_mass, &set->mass, &set->count);
+        set->chunked = true;
+    }
+    set->weighed = set->counted = true;
+}
+
+/* Keeps the greatest token alone, the lowest index among equals. */
+TB_CALL void tb_keep_greatest(tb_room *room, const tb_source &source, tb_set *set)
+{
+    if (!set->listed) {
+        uint64_t place = tb_locate_tie(room, source, source.facts.greatest, TB_NO_CEILING, 0);
+        if (threadIdx.x == 0) room->list[0] = place;
+        __syncthreads();
+    }
+    set->floor = room->list[0];
+    set->count = 1;
+    set->listed = set->counted = true;
+    set->weighed = set->chunked = false;
+}
+
+TB_CALL void tb_keep_weight(tb_room *room, const tb_source &source, uint64_t least, tb_set *set)
+{
+    if (set->listed) {
+        uint32_t n = 0;
+        for (uint32_t i = threadIdx.x; i < set->count; i += blockDim.x)
+            n += tb_weight(source.weigher, law_key_value(tb_place_key(room->list[i]))) >= least;
+        n = tb_block_sum(&room->scratch, n);
+        if (n == set->count) return;
+        set->count = n;
+        set->floor = room->list[n - 1];
+    } else {
+        uint32_t low = tb_place_key(set->floor);
+        if (low < source.facts.least) low = source.facts.least;
+        uint32_t key = tb_key_of_weight(source.weigher, low, source.facts.greatest, least);
+        if (key == low) return; /* they all stay */
+        set->floor = tb_floor_of_key(key);
+        set->counted = false;
+    }
+    set->weighed = set->chunked = false;
+}
+
+/* All of K0, at temperature 1. */
+TB_CALL void tb_begin_chain(tb_source *source, bool probabilities, tb_set *set)
+{
+    source->weigher = tb_make_weigher(probabilities, law_key_value(source->facts.greatest));
+    set->floor = tb_floor_of_all(source->facts, probabilities);
+    set->ceiling = TB_NO_CEILING;
+    set->mass = 0;
+    set->count = source->facts.all;
+    set->counted = true;
+    set->listed = set->weighed = set->chunked = false;
+}
+
+/* Applies the row's steps [0, count). *total_mass, if not NULL, becomes the mass before the first filter. */
+TB_CALL void tb_run_chain(tb_room *room, tb_source *source, bool by_index, int32_t count, tb_set *set,
+                         uint64_t *total_mass)
+{
+    bool filtered = false;
+    for (int32_t i = 0; i < count; i++) {
+        tb_gpu_step step = room->row.steps[i];
+        if (step.kind == TOMBOLA_TEMPERATURE) {
+            bool greedy = !tb_set_temperature(&source->weigher, step.value);
+            set->weighed = set->chunked = false;
+            if (greedy) tb_keep_greatest(room, *source, set);
+            continue;
+        }
+        if (!filtered && total_mass) {
+            tb_weigh_set(room, *source, set);
+            *total_mass = set->mass;
+        }
+        filtered = true;
+        if (step.kind == TOMBOLA_MIN_P) {
+            if (step.value <= 0.0f) continue;
+            uint64_t greatest = tb_weight(source->weigher, source->weigher.maximum);
+            tb_keep_weight(room, *source, law_min_p_weight(step.value, greatest), set);
+            continue;
+        }
+        uint32_t k = step.kind != TOMBOLA_TOP_P && step.k > 0 ? (uint32_t)step.k : TB_NO_COUNT;
+        uint64_t target = TB_NO_TARGET;
+        if (step.kind != TOMBOLA_TOP_K && step.value < 1.0f) {
+            tb_weigh_set(room, *source, set);
+            target = law_top_p_target(step.value, set->mass);
+        }
+        if (set->counted && k >= set->count) k = TB_NO_COUNT;
+        if (k != TB_NO_COUNT || target != TB_NO_TARGET)
+            tb_select(room, *source, by_index, k, target, set);
+    }
+    if (!filtered && total_mass) {
+        tb_weigh_set(room, *source, set);
+        *total_mass = set->mass;
+    }
+}
+
+#endif
