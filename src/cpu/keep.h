@@ -2,8 +2,8 @@
  * From a place in the list to the kept list, and small questions to lists and groups.
  */
 
-/* True when a list of the tokens >= bound is worth making: at most three quarters of the groups reach it,
- * which in an unordered row means an eleventh of the tokens. Short rows always are. */
+/* True when a list of the tokens >= bound is worth making: at most seven eighths of the groups reach it,
+ * which in an unordered row means an eighth of the tokens. Short rows always are. */
 static bool few_reach(const state *s, float bound)
 {
     int64_t groups = s->spans * VL, hot = 0;
@@ -11,7 +11,7 @@ static bool few_reach(const state *s, float bound)
     vf least = vf_set(bound);
     for (int64_t span = 0; span < s->spans; span++)
         hot += vm_count(vm_ge(vf_load(s->group + span * VL), least));
-    return hot <= groups / 4 * 3;
+    return hot <= groups / 8 * 7;
 }
 
 static int64_t count_equal(const list *l, float value)

@@ -60,12 +60,30 @@ AI vf vf_mul(vf a, vf b)
     return a * b;
 }
 
+#if defined(__FMA__) || defined(__aarch64__)
 /* Correctly rounded a * b + c. */
 AI vf vf_fma(vf a, vf b, vf c)
 {
-    return (vf){law_fmaf(a[0], b[0], c[0]), law_fmaf(a[1], b[1], c[1]), law_fmaf(a[2], b[2], c[2]),
-                law_fmaf(a[3], b[3], c[3])};
+    vf r;
+    for (int i = 0; i < VL; i++) r[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return r;
 }
+#else
+typedef double vd __attribute__((vector_size(32)));
+typedef int64_t vl __attribute__((vector_size(32)));
+
+/* law_fmaf on four lanes: the sum in binary64, rounded to odd. */
+AI vf vf_fma(vf a, vf b, vf c)
+{
+    vd product = __builtin_convertvector(a, vd) * __builtin_convertvector(b, vd);
+    vd addend = __builtin_convertvector(c, vd), sum = product + addend, back = sum - product;
+    vd error = (product - (sum - back)) + (addend - back);
+    vl bits = (vl)sum, away = (vl)((error > 0) == (sum > 0));
+    vl inexact_even = (vl)(error != 0) & ((bits & 1) - 1);
+    bits += inexact_even & (1 + 2 * ~away); /* away is -1 or 0: one up or one down */
+    return __builtin_convertvector((vd)bits, vf);
+}
+#endif
 
 AI vf vf_choose(vm m, vf a, vf b)
 {
@@ -106,17 +124,18 @@ AI vf vf_scale(vf q, vf n)
 }
 
 /* e = 2^t for n <= 4 vectors, within a relative error of ROUGH_POLYNOMIAL for |t| <= 100; at most 2^-99 for
- * smaller t, -inf among them; anything for NaN. A minimax polynomial of degree 4. */
+ * smaller t, -inf among them; anything for NaN. A minimax polynomial of degree 4; two roundings where a fused
+ * operation would cost more. */
 AI void vf_rough_exp2(const vf *t, vf *e, const int n)
 {
     vf k[4], f[4];
     for (int j = 0; j < n; j++) f[j] = vf_max(t[j], vf_set(-100.0f)); /* scaling stays among normal numbers */
     for (int j = 0; j < n; j++) k[j] = vf_rint(f[j]);
     for (int j = 0; j < n; j++) f[j] = vf_sub(f[j], k[j]);
-    for (int j = 0; j < n; j++) e[j] = vf_fma(vf_set(0x1.3997d6p-7f), f[j], vf_set(0x1.ca1440p-5f));
-    for (int j = 0; j < n; j++) e[j] = vf_fma(e[j], f[j], vf_set(0x1.ec06dap-3f));
-    for (int j = 0; j < n; j++) e[j] = vf_fma(e[j], f[j], vf_set(0x1.62e0dcp-1f));
-    for (int j = 0; j < n; j++) e[j] = vf_fma(e[j], f[j], vf_set(0x1.ffffe8p-1f));
+    for (int j = 0; j < n; j++) e[j] = 0x1.3997d6p-7f * f[j] + 0x1.ca1440p-5f;
+    for (int j = 0; j < n; j++) e[j] = e[j] * f[j] + 0x1.ec06dap-3f;
+    for (int j = 0; j < n; j++) e[j] = e[j] * f[j] + 0x1.62e0dcp-1f;
+    for (int j = 0; j < n; j++) e[j] = e[j] * f[j] + 0x1.ffffe8p-1f;
     for (int j = 0; j < n; j++) e[j] = vf_scale(e[j], k[j]);
 }
 
