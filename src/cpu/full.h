@@ -105,17 +105,22 @@ typedef struct moments {
 
 AI void measure_of(const sample *from, float value, const weights *w, moments *out, const weight_kind kind)
 {
-    vf v = vf_set(value);
+    vf v = vf_set(value), sum[4];
+    for (int j = 0; j < 4; j++) sum[j] = vf_set(0.0f);
     for (int64_t i = 0; i < from->n; i += VL) {
         vf a = vf_load(from->x + i), f = vf_mul(weigh(a, w, kind), vf_set(0x1p-40f));
         vm above = vm_gt(a, v);
         if (from->n - i < VL) f = vf_keep(vm_first((int)(from->n - i)), f);
-        vf up = vf_keep(above, f), down = vf_keep(vm_not(above), f);
-        out->mass[0] += vf_sum(up);
-        out->mass[1] += vf_sum(down);
-        out->squares[0] += vf_sum(vf_mul(up, up));
-        out->squares[1] += vf_sum(vf_mul(down, down));
+        vf up = vf_keep(above, f), down = vf_sub(f, up);
+        sum[0] = vf_add(sum[0], up);
+        sum[1] = vf_add(sum[1], down);
+        sum[2] = vf_fma(up, up, sum[2]);
+        sum[3] = vf_fma(down, down, sum[3]);
     }
+    out->mass[0] = vf_sum(sum[0]);
+    out->mass[1] = vf_sum(sum[1]);
+    out->squares[0] = vf_sum(sum[2]);
+    out->squares[1] = vf_sum(sum[3]);
 }
 
 static OUTLINE moments measure(const sample *from, float value, const weights *w)
@@ -152,14 +157,6 @@ static float value_at_count(const state *s, const sample *from, double count)
     return count <= 0 ? LAW_INF : select_count(s->scratch, from->x, from->n, (int64_t)count + 1, 0).value;
 }
 
-static float value_at_mass(const state *s, const sample *from, const weights *w, double mass, double all)
-{
-    if (!(mass < all * 0.999)) return -LAW_INF;
-    return mass <= 0
-               ? LAW_INF
-               : select_mass(s->scratch, from->x, from->n, w, INT64_MAX, (uint64_t)(mass * 0x1p40) + 1).value;
-}
-
 static bracket bracket_by_count(const state *s, const sample *bulk, double head, int64_t k)
 {
     double want = ((double)k - head) / bulk->each, slack = SIGMAS * sqrt(want > 0 ? want : 0) + 2;
@@ -167,19 +164,21 @@ static bracket bracket_by_count(const state *s, const sample *bulk, double head,
 }
 
 /* The share of the mass above a value is a ratio of two sums over the sample; its variance is that of
- * sum w (1 - p) above and sum w p below it. */
+ * sum w (1 - p) above and sum w p below it. Near the cut that much mass is slack / weight elements. */
 static bracket bracket_by_mass(const state *s, const sample *bulk, double head, float p, const weights *w)
 {
-    moments m = measure(bulk, LAW_INF, w);
-    double all = m.mass[1], share = p > 0 ? p : 0;
+    double all = measure(bulk, LAW_INF, w).mass[1], share = p > 0 ? p : 0;
     double want = share * (head / bulk->each + all) - head / bulk->each;
-    float middle = value_at_mass(s, bulk, w, want, all);
-    moments split = measure(bulk, middle, w);
+    if (want <= 0) return (bracket){LAW_INF, LAW_INF, false};
+    if (!(want < all * 0.999)) return (bracket){-LAW_INF, -LAW_INF, false};
+    pick middle = select_mass(s->scratch, bulk->x, bulk->n, w, INT64_MAX, (uint64_t)(want * 0x1p40) + 1);
+    moments split = measure(bulk, middle.value, w);
     double slack =
         SIGMAS * sqrt((1 - share) * (1 - share) * split.squares[0] + share * share * split.squares[1]);
-    slack += all / (double)bulk->n;
-    return (bracket){value_at_mass(s, bulk, w, want + slack, all),
-                     value_at_mass(s, bulk, w, want - slack, all), false};
+    double weight = (double)weight_of(w, middle.value) * 0x1p-40,
+           count = 1.1 * slack / (weight + 0x1p-40) + 2;
+    return (bracket){value_at_count(s, bulk, (double)middle.above + count),
+                     value_at_count(s, bulk, (double)middle.above - count), false};
 }
 
 /* Guesses where the cut lies. */

@@ -162,6 +162,11 @@ AI vf vf_keep(vm m, vf a)
     return _mm256_and_ps(m, a);
 }
 
+AI float vf_lane(vf a)
+{
+    return _mm256_cvtss_f32(a);
+}
+
 AI float vf_greatest(vf a)
 {
     __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));

@@ -158,6 +158,11 @@ AI vf vf_keep(vm m, vf a)
     return _mm512_maskz_mov_ps(m, a);
 }
 
+AI float vf_lane(vf a)
+{
+    return _mm512_cvtss_f32(a);
+}
+
 AI float vf_greatest(vf a)
 {
     return _mm512_reduce_max_ps(a);

@@ -204,6 +204,12 @@ AI vf vf_keep(vm m, vf a)
     return (vf)(m & (vm)a);
 }
 
+/* The first lane. */
+AI float vf_lane(vf a)
+{
+    return a[0];
+}
+
 AI float vf_greatest(vf a)
 {
     float x = a[0] > a[1] ? a[0] : a[1], y = a[2] > a[3] ? a[2] : a[3];

@@ -1,7 +1,7 @@
 /*
  * The flat kernel: rows that keep many tokens: no filter, or a min_p. Every element gets its exact weight,
- * which needs the row's maximum first, so the row is looked at twice: from memory, and then from shared memory
- * as far as that reaches and from L2 beyond.
+ * which needs the row's maximum first, so the row is looked at twice: from memory, and then from shared
+ * memory as far as that reaches and from L2 beyond.
  *
  * A cluster of C blocks serves a row. Each warp has one contiguous chunk of it. First look: the maximum,
  * exchanged through the cluster. Second look: the exact mass of each chunk, exchanged too. The chunk in which
@@ -14,15 +14,19 @@
 
 #define TB_MAX_PIECES 1024 /* of 32 vectors, of one warp's chunk */
 
-typedef struct __align__(16) tb_flat_warp {
+typedef struct __align__(16) tb_flat_warp
+{
     uint32_t key, status;
     uint64_t unused;
-} tb_flat_warp;
+}
+tb_flat_warp;
 
-typedef struct __align__(16) tb_flat_mass {
+typedef struct __align__(16) tb_flat_mass
+{
     uint64_t mass;
     uint32_t count, lowest; /* kept tokens; greedy: lowest index of the maximum */
-} tb_flat_mass;
+}
+tb_flat_mass;
 
 template <int C, int NT> struct tb_flat_shared {
     static constexpr int WARPS = NT / 32, ROW_WARPS = C * WARPS;
@@ -45,9 +49,9 @@ TB_DEV uint32_t tb_dynamic_shared_bytes(void)
 }
 
 /* W(t) as two 20-bit digits with these biases, which leave sums as they are modulo 2^32:
- * e + 8, rounded towards zero, has e's bits down to 2^-20 in its significand; what is left of e, plus 2^-17, those
- * down to 2^-40. The same operations as law_exp2's, with the rounding to an integer and the scaling by a power of
- * two done on bits, which changes no result for -64 <= t <= 0. */
+ * e + 8, rounded towards zero, has e's bits down to 2^-20 in its significand; what is left of e, plus 2^-17,
+ * those down to 2^-40. The same operations as law_exp2's, with the rounding to an integer and the scaling by
+ * a power of two done on bits, which changes no result for -64 <= t <= 0. */
 #define TB_HIGH_BIAS 0x41000000u
 #define TB_LOW_BIAS 0x37000000u
 
@@ -67,8 +71,8 @@ TB_DEV void tb_weigh(float t, uint32_t *high, uint32_t *low)
     *low = law_bits(__fadd_rz(e - (upper - 8.0f), 0x1p-17f));
 }
 
-/* The least t whose weight is at least w, by one warp: a search with 32 probes a round over the bits of -t, in
- * whose order weights fall. */
+/* The least t whose weight is at least w, by one warp: a search with 32 probes a round over the bits of -t,
+ * in whose order weights fall. */
 TB_DEV float tb_least_exponent(uint64_t w)
 {
     uint32_t good = 0, bad = 0x42800001u; /* 0 and just above 64 */
@@ -101,8 +105,10 @@ template <int C, int WARPS> TB_DEV void tb_exchange(void *all, uint4 word, uint6
     }
     if (lane < C) tb_mail_16((uint4 *)all + blockIdx.x % C * WARPS + warp, lane, word, box);
     __syncwarp();
-    if (threadIdx.x == 0) tb_mail_expect(box, C * WARPS * 16);
-    else if (lane == 0) tb_mail_arrive(box);
+    if (threadIdx.x == 0)
+        tb_mail_expect(box, C * WARPS * 16);
+    else if (lane == 0)
+        tb_mail_arrive(box);
     tb_mail_wait(box, parity);
 }
 
@@ -115,7 +121,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     constexpr uint32_t none = tb_minus_infinity<dtype>();
     S &s = *(S *)tb_flat_bytes;
     uint4 *keep = (uint4 *)(tb_flat_bytes + (sizeof(S) + 127) / 128 * 128);
-    const int keep_loads = (int)((tb_dynamic_shared_bytes() - (sizeof(S) + 127) / 128 * 128) / (NT * 16)) / (2 * U) * (2 * U);
+    const int keep_loads =
+        (int)((tb_dynamic_shared_bytes() - (sizeof(S) + 127) / 128 * 128) / (NT * 16)) / (2 * U) * (2 * U);
     const tombola_call &call = params.call;
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, rank = blockIdx.x % C;
     uint32_t *left = (uint32_t *)params.workspace + row;
@@ -123,14 +130,15 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     int64_t start, count;
     const bool located = tb_gpu_locate(call, row, &start, &count);
     const int64_t slot = tb_gpu_slot(call, row);
-    const tb_fast_slice slice =
-        tb_make_slice<dtype>((const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes, (uint32_t)count, rank, C);
+    const tb_fast_slice slice = tb_make_slice<dtype>(
+        (const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes, (uint32_t)count, rank, C);
     if (rank == 0 && tid == 32) tb_fast_advance(params, row, slot);
     /* this warp's chunk */
     const uint32_t share = (slice.end - slice.first + WARPS - 1) / WARPS;
     const uint32_t first = min(slice.end, slice.first + share * warp), end = min(slice.end, first + share);
     const int loads = (int)((end - first + 31) / 32);
-    const int inner_loads = first >= slice.whole_first && end <= slice.whole_end ? (int)((end - first) / 32) : 0;
+    const int inner_loads =
+        first >= slice.whole_first && end <= slice.whole_end ? (int)((end - first) / 32) : 0;
     const char *at = slice.base + (size_t)(first + lane) * 16;
     auto load = [&](int j) {
         uint32_t vector = first + j * 32 + lane;
@@ -144,7 +152,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
             for (int j = 0; j < N; j++) v[j] = tb_load16(at + (size_t)(j0 + j) * 512);
         } else {
 #pragma unroll
-            for (int j = 0; j < N; j++) v[j] = j0 + j < loads ? load(j0 + j) : make_uint4(none, none, none, none);
+            for (int j = 0; j < N; j++)
+                v[j] = j0 + j < loads ? load(j0 + j) : make_uint4(none, none, none, none);
         }
     };
     /* ---- first look ---- */
@@ -191,7 +200,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     status = tb_warp_or(status);
     const bool bad = s.chain.bad, greedy = s.chain.greedy;
     if (bad || greatest < TB_KEY_LEAST_LOGIT) {
-        if (rank == 0) tb_fast_write_void(call, row, bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
+        if (rank == 0)
+            tb_fast_write_void(call, row, bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
         if (rank == 0 && tid == 0 && call.total_mass) call.total_mass[row] = 0;
         if (rank == 0 && tid == 0) *left = TB_ROW_DONE;
         return;
@@ -222,7 +232,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
             uint4 v = j < keep_loads ? keep[j * NT + tid] : load(j);
 #pragma unroll
             for (int e = width; e-- > 0;)
-                if (tb_element<dtype>(v, e) == maximum) lowest = (first + j * 32 + lane) * width + e - slice.shift;
+                if (tb_element<dtype>(v, e) == maximum)
+                    lowest = (first + j * 32 + lane) * width + e - slice.shift;
         }
         kept = 1;
     } else {
@@ -245,7 +256,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
 #pragma unroll
                     for (int e = 0; e < width; e++) {
                         float x = tb_element<dtype>(v[j], e);
-                        kept += x >= TB_LEAST && (least_t == -64.0f || law_exponent(x, maximum, c) >= least_t);
+                        kept +=
+                            x >= TB_LEAST && (least_t == -64.0f || law_exponent(x, maximum, c) >= least_t);
                     }
         }
     }
@@ -253,7 +265,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
         uint64_t mass = tb_warp_sum64(tb_join(high, low));
         kept = tb_warp_sum(kept);
         lowest = tb_warp_min(lowest);
-        tb_exchange<C, WARPS>(s.sum, make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), kept, lowest), &s.mail_mass, sums++ & 1);
+        tb_exchange<C, WARPS>(s.sum, make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), kept, lowest),
+                              &s.mail_mass, sums++ & 1);
     }
 
     /* ---- the draw ---- */
@@ -301,7 +314,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     position -= __shfl_sync(TB_WHOLE_WARP, owner_before, holder);
     if ((int)(hit / WARPS) != rank) return;
     const int who = hit % WARPS;
-    const uint32_t chunk = min(slice.end, slice.first + share * who), chunk_end = min(slice.end, chunk + share);
+    const uint32_t chunk = min(slice.end, slice.first + share * who),
+                   chunk_end = min(slice.end, chunk + share);
     const int pieces = (int)((chunk_end - chunk + 31) / 32);
     auto piece_vector = [&](int j) {
         if (j < keep_loads) return keep[j * NT + who * 32 + lane];
@@ -311,7 +325,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     for (int j = warp; j < pieces; j += WARPS) {
         uint32_t h = 0, l = 0;
         weigh_vector(piece_vector(j), &h, &l);
-        uint64_t mass = tb_warp_sum64(tb_join(h - TB_HIGH_BIAS * (uint32_t)width, l - TB_LOW_BIAS * (uint32_t)width));
+        uint64_t mass =
+            tb_warp_sum64(tb_join(h - TB_HIGH_BIAS * (uint32_t)width, l - TB_LOW_BIAS * (uint32_t)width));
         if (lane == 0) s.piece[j] = mass;
     }
     __syncthreads();

@@ -1,9 +1,9 @@
 /*
- * The instances of the kernels behind the streaming one for one dtype, TB_KERNEL_DTYPE with the suffix TB_KERNEL_SUFFIX:
- * tombola_flat_c<blocks a row>_<threads>_<suffix> for all rows, tombola_flat_left_... for those that the kernel
- * before left, and tombola_left, which serves any row that is still left by the generic kernel's code: a
- * block looks at every gridDim.x-th row, and where nothing was left it has nothing else to do. plan.c knows these
- * names.
+ * The instances of the kernels behind the streaming one for one dtype, TB_KERNEL_DTYPE with the suffix
+ * TB_KERNEL_SUFFIX: tombola_flat_c<blocks a row>_<threads>_<suffix> for all rows, tombola_flat_left_... for
+ * those that the kernel before left, and tombola_left, which serves any row that is still left by the generic
+ * kernel's code: a block looks at every gridDim.x-th row, and where nothing was left it has nothing else to
+ * do. plan.c knows these names.
  */
 #include "fast_flat.cuh"
 #include "fast_shapes.h"
@@ -27,15 +27,14 @@ TB_KERNEL(c1_512, 1, 512, 2, TB_TILE, false)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 TB_KERNEL(c8_256, 8, 256, 3, TB_TILE, false)
 TB_KERNEL(c16_256, 16, 256, 2, TB_TILE, false)
-TB_KERNEL(c4_256, 4, 256, 3, TB_TILE, false)
-TB_KERNEL(c2_512, 2, 512, 2, TB_TILE, false)
 TB_KERNEL(left_c8_256, 8, 256, 3, TB_TILE, true)
 #endif
 
 #ifdef TB_KERNEL_LEFT /* once for all dtypes */
 #include "outputs.cuh"
 
-extern "C" __global__ void __launch_bounds__(512, 2) tombola_left(const __grid_constant__ tb_cuda_params params)
+extern "C" __global__ void __launch_bounds__(512, 2)
+    tombola_left(const __grid_constant__ tb_cuda_params params)
 {
     __shared__ tb_room room;
     tb_wait_for_dependencies();

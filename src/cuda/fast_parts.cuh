@@ -14,7 +14,7 @@
 #include "primitives.cuh"
 #include "row.cuh"
 
-#define TB_OFF 0x7fffffff          /* a top_k that is off */
+#define TB_OFF 0x7fffffff           /* a top_k that is off */
 #define TB_LEAST (-3.402823466e38f) /* the least finite f32: a bound that lets all of K0 pass */
 
 /* ---- clusters: a row is the work of C blocks; C = 1 needs no cluster ---- */
@@ -81,7 +81,8 @@ TB_DEV uint32_t tb_map(uint32_t address, int rank)
 
 TB_DEV void tb_mail_init(uint64_t *box, uint32_t arrivals)
 {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(tb_shared_address(box)), "r"(arrivals) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(tb_shared_address(box)), "r"(arrivals)
+                 : "memory");
 }
 
 TB_DEV void tb_mail_init_done(void)
@@ -96,7 +97,8 @@ TB_DEV void tb_mail_arrive(uint64_t *box)
 
 TB_DEV void tb_mail_expect(uint64_t *box, uint32_t bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(tb_shared_address(box)), "r"(bytes)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(tb_shared_address(box)),
+                 "r"(bytes)
                  : "memory");
 }
 
@@ -111,7 +113,8 @@ TB_DEV void tb_mail_expect_at(uint64_t *box, int rank, uint32_t bytes)
 /* Waits for the box's first filling (parity 0), its second (1), ... */
 TB_DEV void tb_mail_wait(uint64_t *box, uint32_t parity = 0)
 {
-    asm volatile("{\n.reg .pred done;\nagain: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+    asm volatile("{\n.reg .pred done;\nagain: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, "
+                 "[%0], %1;\n"
                  "@!done bra again;\n}" ::"r"(tb_shared_address(box)),
                  "r"(parity)
                  : "memory");
@@ -135,21 +138,40 @@ TB_DEV void tb_mail_8(void *to, int rank, uint32_t x, uint32_t y, uint64_t *box)
 
 TB_DEV void tb_mail_16(void *to, int rank, uint4 x, uint64_t *box)
 {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
-                     tb_map(tb_shared_address(to), rank)),
-                 "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "r"(tb_map(tb_shared_address(box), rank))
-                 : "memory");
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+            tb_map(tb_shared_address(to), rank)),
+        "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "r"(tb_map(tb_shared_address(box), rank))
+        : "memory");
 }
 #else /* kernels with clusters are not built for these devices */
-TB_DEV void tb_mail_init(uint64_t *, uint32_t) {}
-TB_DEV void tb_mail_init_done(void) {}
-TB_DEV void tb_mail_arrive(uint64_t *) {}
-TB_DEV void tb_mail_expect(uint64_t *, uint32_t) {}
-TB_DEV void tb_mail_expect_at(uint64_t *, int, uint32_t) {}
-TB_DEV void tb_mail_wait(uint64_t *, uint32_t = 0) {}
-TB_DEV void tb_mail_4(void *, int, uint32_t, uint64_t *) {}
-TB_DEV void tb_mail_8(void *, int, uint32_t, uint32_t, uint64_t *) {}
-TB_DEV void tb_mail_16(void *, int, uint4, uint64_t *) {}
+TB_DEV void tb_mail_init(uint64_t *, uint32_t)
+{
+}
+TB_DEV void tb_mail_init_done(void)
+{
+}
+TB_DEV void tb_mail_arrive(uint64_t *)
+{
+}
+TB_DEV void tb_mail_expect(uint64_t *, uint32_t)
+{
+}
+TB_DEV void tb_mail_expect_at(uint64_t *, int, uint32_t)
+{
+}
+TB_DEV void tb_mail_wait(uint64_t *, uint32_t = 0)
+{
+}
+TB_DEV void tb_mail_4(void *, int, uint32_t, uint64_t *)
+{
+}
+TB_DEV void tb_mail_8(void *, int, uint32_t, uint32_t, uint64_t *)
+{
+}
+TB_DEV void tb_mail_16(void *, int, uint4, uint64_t *)
+{
+}
 #endif
 
 /* With a dependent launch: waits until the kernels before are done and their writes can be seen. */
@@ -208,15 +230,16 @@ TB_DEV uint64_t tb_join(uint32_t high, uint32_t low)
  * it. A top_k_top_p counts its k among those after p.
  */
 typedef struct tb_fast_chain {
-    int32_t k_before, k_after;   /* TB_OFF: none */
-    uint64_t w_before, w_after;  /* 0: none */
+    int32_t k_before, k_after;  /* TB_OFF: none */
+    uint64_t w_before, w_after; /* 0: none */
     float p;
-    float scale;                 /* of the exponents, 1 where the weights do not need it */
+    float scale; /* of the exponents, 1 where the weights do not need it */
     uint8_t p_on, flat, greedy, bad;
 } tb_fast_chain;
 
 /* By one warp. */
-static __device__ __noinline__ void tb_fast_parse(const tb_cuda_params &params, int64_t index, bool located, int64_t slot, tb_fast_chain *out)
+static __device__ __noinline__ void tb_fast_parse(const tb_cuda_params &params, int64_t index, bool located,
+                                                  int64_t slot, tb_fast_chain *out)
 {
     const tombola_call &call = params.call;
     int lane = (int)tb_lane(), kind = 0, k = 0;
@@ -248,13 +271,17 @@ static __device__ __noinline__ void tb_fast_parse(const tb_cuda_params &params, 
             c.p_on = step_value < 1.0f;
         }
         if ((step_kind == TOMBOLA_TOP_K || step_kind == TOMBOLA_TOP_K_TOP_P) && step_k > 0) {
-            if (seen_p) c.k_after = min(c.k_after, step_k);
-            else c.k_before = min(c.k_before, step_k);
+            if (seen_p)
+                c.k_after = min(c.k_after, step_k);
+            else
+                c.k_before = min(c.k_before, step_k);
         }
         if (step_kind == TOMBOLA_MIN_P && step_value > 0.0f) {
             uint64_t w = law_min_p_weight(step_value, LAW_ONE);
-            if (seen_p) c.w_after = w > c.w_after ? w : c.w_after;
-            else c.w_before = w > c.w_before ? w : c.w_before;
+            if (seen_p)
+                c.w_after = w > c.w_after ? w : c.w_after;
+            else
+                c.w_before = w > c.w_before ? w : c.w_before;
         }
     }
     if (lane == 0) *out = c;
@@ -278,7 +305,8 @@ TB_DEV void tb_fast_advance(const tb_cuda_params &params, int64_t index, int64_t
         tb_next_offsets(params)[index] = params.call.offsets[slot] + 1;
 }
 
-/* What the pass over the row needs early, by any thread: whether there is a top_p at all, and then the scale. */
+/* What the pass over the row needs early, by any thread: whether there is a top_p at all, and then the scale.
+ */
 TB_DEV bool tb_fast_needs_sums(const tb_cuda_params &params, int64_t slot, float *scale)
 {
     bool sums = false;
@@ -298,8 +326,8 @@ TB_DEV bool tb_fast_needs_sums(const tb_cuda_params &params, int64_t slot, float
 
 /* A value that no token of weight >= w, w >= 1, is less than. W(t) >= w gives 2^40 * 2^t * (1 + 2^-22) >= w,
  * so t >= log2(w) - 40 - 2^-21; the two roundings of t move x - m by less than 2^-22 of itself. The margins
- * below, 0.001 on t and 2e-6 on the quotient, cover these and the errors of lg2.approx (2^-22 and more near 1,
- * where the margin on t serves) and div.approx (2^-22); the last addition rounds downwards. */
+ * below, 0.001 on t and 2e-6 on the quotient, cover these and the errors of lg2.approx (2^-22 and more near
+ * 1, where the margin on t serves) and div.approx (2^-22); the last addition rounds downwards. */
 TB_DEV float tb_least_value(float maximum, float scale, float w)
 {
     float t = __log2f(w) - 40.0f - 0.001f;
@@ -309,18 +337,20 @@ TB_DEV float tb_least_value(float maximum, float scale, float w)
 /* ---- tiles: U vectors of 16 bytes of one thread ---- */
 
 template <int dtype> struct tb_fast_vector {
-    static constexpr int bytes = dtype == TOMBOLA_F32 ? 4 : 2, width = 16 / bytes; /* of an element; elements */
+    static constexpr int bytes = dtype == TOMBOLA_F32 ? 4 : 2,
+                         width = 16 / bytes; /* of an element; elements */
 };
 
-/* How a row's vectors are shared out: block `rank` of C has [first, end), in tiles of NT * U. */
+/* The vectors of a row, or the contiguous part of them, [first, end), that block `rank` of `blocks` has. */
 typedef struct tb_fast_slice {
-    const char *base;         /* of vector 0, aligned; it begins `shift` elements before the row */
+    const char *base; /* of vector 0, aligned; it begins `shift` elements before the row */
     uint32_t shift, length;
-    uint32_t first, end;      /* vectors of this block */
+    uint32_t first, end;
     uint32_t whole_first, whole_end; /* vectors that lie wholly inside the row */
 } tb_fast_slice;
 
-template <int dtype> TB_DEV tb_fast_slice tb_make_slice(const void *row, uint32_t length, int rank, int blocks)
+template <int dtype>
+TB_DEV tb_fast_slice tb_make_slice(const void *row, uint32_t length, int rank, int blocks)
 {
     constexpr uint32_t width = tb_fast_vector<dtype>::width;
     tb_fast_slice s;
@@ -341,7 +371,8 @@ template <int dtype> TB_DEV constexpr uint32_t tb_minus_infinity(void)
 }
 
 /* A vector that lies across an end of the row: -inf outside. `first` is the index of its first element. */
-template <int dtype> static __device__ __noinline__ uint4 tb_load_edge(const char *at, uint32_t first, uint32_t length)
+template <int dtype>
+static __device__ __noinline__ uint4 tb_load_edge(const char *at, uint32_t first, uint32_t length)
 {
     constexpr uint32_t none = tb_minus_infinity<dtype>(), width = tb_fast_vector<dtype>::width;
     uint32_t word[4] = {none, none, none, none};
@@ -368,7 +399,8 @@ TB_DEV uint4 tb_load_stream(const void *at)
 }
 
 /* Any tile, of vectors `stride` apart: -inf where the block has nothing. */
-template <int dtype, int stride, int U> TB_DEV void tb_load_tile(const tb_fast_slice &s, uint32_t start, uint4 (&v)[U])
+template <int dtype, int stride, int U>
+TB_DEV void tb_load_tile(const tb_fast_slice &s, uint32_t start, uint4 (&v)[U])
 {
     constexpr uint32_t none = tb_minus_infinity<dtype>(), width = tb_fast_vector<dtype>::width;
     uint4 head = make_uint4(none, none, none, none), tail = head;
@@ -377,7 +409,9 @@ template <int dtype, int stride, int U> TB_DEV void tb_load_tile(const tb_fast_s
     bool has_head = s.whole_first && mine == 0; /* vector 0 is the first of its tile */
     bool has_tail = tail_at < stride * U && tail_at % stride == 0 && s.whole_end < s.end;
     if (has_head) head = tb_load_edge<dtype>(s.base, 0u - s.shift, s.length);
-    if (has_tail) tail = tb_load_edge<dtype>(s.base + (size_t)s.whole_end * 16, s.whole_end * width - s.shift, s.length);
+    if (has_tail)
+        tail =
+            tb_load_edge<dtype>(s.base + (size_t)s.whole_end * 16, s.whole_end * width - s.shift, s.length);
     const char *at = s.base + (size_t)mine * 16;
 #pragma unroll
     for (int j = 0; j < U; j++) {
@@ -402,7 +436,8 @@ template <int dtype, int U> TB_DEV float tb_tile_max(const uint4 (&v)[U])
         float m[4];
 #pragma unroll
         for (int j = 0; j < U; j++) {
-            float a = tb_max_nan(law_float(v[j].x), law_float(v[j].y)), b = tb_max_nan(law_float(v[j].z), law_float(v[j].w));
+            float a = tb_max_nan(law_float(v[j].x), law_float(v[j].y)),
+                  b = tb_max_nan(law_float(v[j].z), law_float(v[j].w));
             m[j % 4] = j < 4 ? tb_max_nan(a, b) : tb_max_nan(m[j % 4], tb_max_nan(a, b));
         }
         float top = m[0];
@@ -416,9 +451,12 @@ template <int dtype, int U> TB_DEV float tb_tile_max(const uint4 (&v)[U])
         uint32_t word[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            if (j == 0 && i == 0) top = word[0];
-            else if (dtype == TOMBOLA_F16) asm("max.NaN.f16x2 %0, %0, %1;" : "+r"(top) : "r"(word[i]));
-            else asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(top) : "r"(word[i]));
+            if (j == 0 && i == 0)
+                top = word[0];
+            else if (dtype == TOMBOLA_F16)
+                asm("max.NaN.f16x2 %0, %0, %1;" : "+r"(top) : "r"(word[i]));
+            else
+                asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(top) : "r"(word[i]));
         }
     }
     if (dtype == TOMBOLA_F16) return tb_max_nan(tb_f16_value(top & 0xffffu), tb_f16_value(top >> 16));
@@ -438,7 +476,8 @@ template <int dtype, int U> TB_DEV void tb_drop_nan(uint4 (&v)[U])
             } else {
                 constexpr uint32_t infinite = dtype == TOMBOLA_F16 ? 0x7c00u : 0x7f80u;
                 if ((word[i] & 0x7fffu) > infinite) word[i] = (word[i] & 0xffff0000u) | infinite | 0x8000u;
-                if ((word[i] >> 16 & 0x7fffu) > infinite) word[i] = (word[i] & 0xffffu) | (infinite | 0x8000u) << 16;
+                if ((word[i] >> 16 & 0x7fffu) > infinite)
+                    word[i] = (word[i] & 0xffffu) | (infinite | 0x8000u) << 16;
             }
         }
         v[j] = make_uint4(word[0], word[1], word[2], word[3]);
@@ -480,16 +519,15 @@ template <int dtype, int U> TB_DEV float tb_tile_sum(const uint4 (&v)[U], float 
 
 /* ---- the interval of Z ----
  *
- * Let tau_i = (x_i - m) * s exactly, y = sum of 2^tau_i, Z the law's mass, S = 2^40 * (the f32 estimate of y).
- * All relative errors below are of one token's term, and all terms are positive.
- *   law:     t_i differs from tau_i by two roundings: 2^-23 * |tau_i|, so ln2 * 2^-23 * |tau_i| in the term;
- *            the polynomial: 2^-22; the floor: at most 1 unit of 2^-40, downwards
- *   stream:  the argument a_i = fl(x_i * c - r), r an integer, |a_i| <= |tau_i| + 1: ln2 * 2^-24 * (|tau_i| + 1)
- *            ex2.approx: 2^-22;  the tree: 5 * 2^-24;  powers of two: exact;  sums in binary64: below 2^-40
- *            the last factor 2^(r - m * c): 2^-22 + ln2 * 2^-25
- * Together (4.51 + 0.52 * E|tau|) * 2^-22, with E the mean under the weights 2^tau, and -n units. By Gibbs'
- * inequality log2(y) + E|tau| is at most log2(n), so E|tau| <= log2(n / y). 1.02 covers the second order;
- * terms that a flush to zero drops are below 2^-100.
+ * Let tau_i = (x_i - m) * s exactly, y = sum of 2^tau_i, Z the law's mass, S = 2^40 * (the f32 estimate of
+ * y). All relative errors below are of one token's term, and all terms are positive. law:     t_i differs
+ * from tau_i by two roundings: 2^-23 * |tau_i|, so ln2 * 2^-23 * |tau_i| in the term; the polynomial: 2^-22;
+ * the floor: at most 1 unit of 2^-40, downwards stream:  the argument a_i = fl(x_i * c - r), r an integer,
+ * |a_i| <= |tau_i| + 1: ln2 * 2^-24 * (|tau_i| + 1) ex2.approx: 2^-22;  the tree: 5 * 2^-24;  powers of two:
+ * exact;  sums in binary64: below 2^-40 the last factor 2^(r - m * c): 2^-22 + ln2 * 2^-25 Together (4.51 +
+ * 0.52 * E|tau|) * 2^-22, with E the mean under the weights 2^tau, and -n units. By Gibbs' inequality log2(y)
+ * + E|tau| is at most log2(n), so E|tau| <= log2(n / y). 1.02 covers the second order; terms that a flush to
+ * zero drops are below 2^-100.
  */
 TB_DEV double tb_interval(float n, double estimate)
 {
@@ -520,7 +558,8 @@ TB_DEV void tb_fast_write(const tombola_call &call, int64_t index, const tb_fast
     if (call.kept_count) call.kept_count[index] = result.kept;
     if (call.kept_mass) call.kept_mass[index] = result.mass;
     if (call.logprobs)
-        call.logprobs[index] = result.token < 0 ? law_float(LAW_NAN_BITS) : law_logprob(result.t, result.mass);
+        call.logprobs[index] =
+            result.token < 0 ? law_float(LAW_NAN_BITS) : law_logprob(result.t, result.mass);
 }
 
 /* By the first `threads` threads of a block: an empty or bad row. */

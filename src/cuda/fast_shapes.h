@@ -9,7 +9,7 @@
 #define TB_STREAM_C2_512_BYTES 103936
 #define TB_STREAM_C4_512_BYTES 105600
 #define TB_STREAM_C4_256_BYTES 88704
-#define TB_STREAM_C8_256_BYTES 99584  /* and its share of the row */
+#define TB_STREAM_C8_256_BYTES 99584   /* and its share of the row */
 #define TB_STREAM_C16_256_BYTES 137728 /* likewise */
 
 #define TB_FLAT_C1_512_BYTES 9472

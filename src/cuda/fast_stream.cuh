@@ -4,18 +4,15 @@
  * C blocks of NT threads (a cluster, or one block) read a row once, in tiles of U 16-byte vectors a thread.
  * (STAGED: and keep a copy in shared memory.)
  * Of a tile they keep its maximum and a certified f32 sum (fast_parts.cuh). Then
- *   bound       from maxima alone: a value that at least k tokens reach (the k-th of FOLDS maxima over disjoint
- *               parts of the row), or above which a histogram of maxima promises enough mass
- *   candidates  every token >= bound, re-read from the groups whose maximum reaches it; the row's first
- *               block, the leader, gets them
- *   resolve     exact integer weights of the candidates; count and mass of the greater ones; the chain; the draw
- * What the bound promised is not trusted: the candidates hold all of the kept set if one of these holds, and
- * otherwise the row is left to the next kernel:
- *   (k)  at least k of them, k a top_k: a token below the bound has k greater ones
- *   (w)  the bound is at or under the least value of a min_p
- *   (p)  their exact mass is at least the upper end of p * Z: a token below the bound has that much above it
- *   (z)  a top_p, and the bound is at or under the least value of weight 1: all mass is among them
- *   (a)  the bound lets all of K0 pass
+ *   bound       from maxima alone: a value that at least k tokens reach (the k-th of FOLDS maxima over
+ * disjoint parts of the row), or above which a histogram of maxima promises enough mass candidates  every
+ * token >= bound, re-read from the groups whose maximum reaches it; the row's first block, the leader, gets
+ * them resolve     exact integer weights of the candidates; count and mass of the greater ones; the chain;
+ * the draw What the bound promised is not trusted: the candidates hold all of the kept set if one of these
+ * holds, and otherwise the row is left to the next kernel: (k)  at least k of them, k a top_k: a token below
+ * the bound has k greater ones (w)  the bound is at or under the least value of a min_p (p)  their exact mass
+ * is at least the upper end of p * Z: a token below the bound has that much above it (z)  a top_p, and the
+ * bound is at or under the least value of weight 1: all mass is among them (a)  the bound lets all of K0 pass
  * If a min_p or top_k stands before top_p, its Z is a sum over candidates, exact. Otherwise it is the whole
  * row's, known as an interval [low, high]; the kept set is the law's wherever both ends give the same one.
  * Where they do not (about one row in 400), the groups of the candidates are summed exactly and only the rest
@@ -30,18 +27,22 @@
 #define TB_PAIRS 128     /* so many tokens are ranked by comparing all pairs */
 #define TB_MAX_GROUPS 16 /* of a thread */
 
-typedef struct __align__(16) tb_fast_token {
+typedef struct __align__(16) tb_fast_token
+{
     uint32_t key, index, high, low; /* law_key of its value; weight = high * 2^20 + low */
-} tb_fast_token;
+}
+tb_fast_token;
 
-typedef struct __align__(16) tb_fast_warp {
+typedef struct __align__(16) tb_fast_warp
+{
     uint32_t key, status; /* greatest key; status bits */
     uint64_t fixed;       /* f32 mass, 2^40 * 2^-r of it, r the reference exponent of the greatest value */
-} tb_fast_warp;
+}
+tb_fast_warp;
 
-/* Eight warps finish a row, however many threads read it: what is left is short and dependent, and a kernel runs
- * such code at the speed at which its instructions come, so few warps should ask for them. Seven of them seek the
- * candidates while the eighth works out the interval of p * Z. */
+/* Eight warps finish a row, however many threads read it: what is left is short and dependent, and a kernel
+ * runs such code at the speed at which its instructions come, so few warps should ask for them. Seven of them
+ * seek the candidates while the eighth works out the interval of p * Z. */
 #define TB_FINISHERS 256
 #define TB_SEEKERS 224
 
@@ -58,10 +59,10 @@ TB_DEV void tb_seek_barrier(void)
 template <int C, int NT, int CAP, int SEG> struct tb_stream_shared {
     static constexpr int WARPS = NT / 32, ROW_WARPS = C * WARPS, FOLDS = 128;
     static constexpr int CAPACITY = CAP, SEGMENT = SEG; /* candidates of the row, of one block */
-    static constexpr int LIST = CAP / 2;    /* groups that are re-read */
+    static constexpr int LIST = CAP / 2;                /* groups that are re-read */
     tb_fast_token token[CAP];
-    uint2 raw[C * SEG];                     /* value bits, index: C segments */
-    float group[TB_MAX_GROUPS * NT];        /* maxima */
+    uint2 raw[C * SEG];              /* value bits, index: C segments */
+    float group[TB_MAX_GROUPS * NT]; /* maxima */
     uint32_t list[LIST];
     tb_fast_token kept[TB_PAIRS];
     tb_fast_warp warp[ROW_WARPS];
@@ -73,13 +74,15 @@ template <int C, int NT, int CAP, int SEG> struct tb_stream_shared {
     uint64_t random;
     uint64_t mail_first, mail_second, mail_histogram, mail_verdict, mail_narrow; /* mbarriers */
     uint4 histogram[C][32]; /* of every block, 8 counts of 16 bits a vector */
-    uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32 sums */
+    uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
+                        sums */
     alignas(8) uint2 pushed[C]; /* of each block: its candidates; greedy: the lowest index */
     uint32_t own_pushed, own_first, verdict, list_length, long_list;
     float bound, bound_final, bound_w;
     uint64_t target_low, target_high; /* of top_p, from the interval of Z */
     double relative, unit;
-    uint32_t sum_high, sum_low, before_high, before_low, kept_high, kept_low, kept_count, ambiguous, list_count;
+    uint32_t sum_high, sum_low, before_high, before_low, kept_high, kept_low, kept_count, ambiguous,
+        list_count;
     uint32_t bin, base_count;
     uint64_t base_mass, cut, position;
     double own_taken;
@@ -104,12 +107,15 @@ TB_DEV uint64_t tb_depth(uint32_t greatest, uint32_t key, uint32_t index, bool b
     return (uint64_t)(greatest - key) << LAW_INDEX_BITS | (by_index ? index : 0u);
 }
 
-/* All pairs of up to TB_PAIRS tokens by the block: token i is met by threads [i * L, i * L + L), which all get
- * the count and mass of the greater ones. False where a thread has no token. */
-TB_DEV bool tb_rank_pairs(const tb_fast_token *list, int n, bool by_index, tb_fast_token *mine, int *lanes, uint32_t *count,
-                          uint64_t *mass)
+/* All pairs of up to TB_PAIRS tokens by the block: token i is met by threads [i * L, i * L + L), which all
+ * get the count and mass of the greater ones. False where a thread has no token. */
+TB_DEV bool tb_rank_pairs(const tb_fast_token *list, int n, bool by_index, tb_fast_token *mine, int *lanes,
+                          uint32_t *count, uint64_t *mass)
 {
-    int spread = n <= TB_FINISHERS / 8 ? 3 : n <= TB_FINISHERS / 4 ? 2 : n <= TB_FINISHERS / 2 ? 1 : 0; /* L = 1 << spread */
+    int spread = n <= TB_FINISHERS / 8   ? 3
+                 : n <= TB_FINISHERS / 4 ? 2
+                 : n <= TB_FINISHERS / 2 ? 1
+                                         : 0; /* L = 1 << spread */
     int i = (int)threadIdx.x >> spread, first = (int)threadIdx.x & ((1 << spread) - 1);
     *lanes = first;
     *count = 0;
@@ -137,14 +143,6 @@ TB_DEV bool tb_rank_pairs(const tb_fast_token *list, int n, bool by_index, tb_fa
 
 extern __shared__ __align__(128) unsigned char tb_fast_bytes[];
 
-/* With TB_STAMPS defined the leader's first thread writes its clock at a few places, to see where time goes. */
-#ifdef TB_STAMPS
-#define TB_STAMP(i)                                                                                          \
-    if (threadIdx.x == 0) ((long long *)((char *)params.workspace + (1 << 20)))[(size_t)blockIdx.x * 16 + i] = clock64();
-#else
-#define TB_STAMP(i)
-#endif
-
 /*
  * The cut among many candidates: a token is kept if its depth is at most the cut and its weight at least
  * `least`. Digit by digit from the top: histograms of counts and masses, until the bin in which the cut lies
@@ -155,7 +153,8 @@ static __device__ __noinline__ uint64_t tb_select_many(int n, uint32_t greatest,
                                                        uint32_t k, uint64_t least, uint64_t target)
 {
     S &s = *(S *)tb_fast_bytes;
-    int tid = threadIdx.x, floor = by_index ? 0 : LAW_INDEX_BITS, upper = LAW_INDEX_BITS + 32 - __clz(span | 1);
+    int tid = threadIdx.x, floor = by_index ? 0 : LAW_INDEX_BITS,
+        upper = LAW_INDEX_BITS + 32 - __clz(span | 1);
     uint64_t prefix = 0, base_mass = 0;
     uint32_t base_count = 0;
     for (;;) {
@@ -206,7 +205,8 @@ static __device__ __noinline__ uint64_t tb_select_many(int n, uint32_t greatest,
         base_count = s.base_count;
         base_mass = s.base_mass;
         prefix = prefix << (upper - shift) | bin;
-        uint64_t start = prefix << shift; /* the first class of all is kept, so start > 0 where 1 is taken off */
+        uint64_t start =
+            prefix << shift; /* the first class of all is kept, so start > 0 where 1 is taken off */
         if (shift == floor) {
             bool stays = base_count < k && base_mass < target;
             return stays ? start | (((uint64_t)1 << shift) - 1) : start - 1;
@@ -215,7 +215,8 @@ static __device__ __noinline__ uint64_t tb_select_many(int n, uint32_t greatest,
         if (s.count[bin] > TB_PAIRS) continue;
         for (int i = tid; i < n; i += TB_FINISHERS) {
             tb_fast_token a = s.token[i];
-            if (tb_join(a.high, a.low) >= least && tb_depth(greatest, a.key, a.index, by_index) >> shift == prefix)
+            if (tb_join(a.high, a.low) >= least &&
+                tb_depth(greatest, a.key, a.index, by_index) >> shift == prefix)
                 s.kept[atomicAdd(&s.list_count, 1u)] = a;
         }
         if (tid == 0) s.cut = start ? start - 1 : 0;
@@ -243,8 +244,9 @@ typedef struct tb_fast_drawn {
 
 /* The token at `position` of the mass of the tokens that the cut keeps, in index order. */
 template <class S>
-static __device__ __noinline__ tb_fast_drawn tb_draw_many(int n, uint32_t greatest, bool by_index, uint64_t cut,
-                                                          uint64_t least, uint64_t position, uint32_t length)
+static __device__ __noinline__ tb_fast_drawn tb_draw_many(int n, uint32_t greatest, bool by_index,
+                                                          uint64_t cut, uint64_t least, uint64_t position,
+                                                          uint32_t length)
 {
     S &s = *(S *)tb_fast_bytes;
     int tid = threadIdx.x, upper = 32 - __clz(length);
@@ -315,8 +317,9 @@ static __device__ __noinline__ tb_fast_drawn tb_draw_many(int n, uint32_t greate
 
 /* Ids of the kept tokens among many candidates, ascending: each counts the kept ones of lower index. */
 template <class S>
-static __device__ __noinline__ void tb_write_ids_many(const tombola_call &call, int64_t row, int n, uint32_t greatest,
-                                                      bool by_index, uint64_t cut, uint64_t least, int kept)
+static __device__ __noinline__ void tb_write_ids_many(const tombola_call &call, int64_t row, int n,
+                                                      uint32_t greatest, bool by_index, uint64_t cut,
+                                                      uint64_t least, int kept)
 {
     S &s = *(S *)tb_fast_bytes;
     int32_t *ids = call.kept_ids + row * call.kept_capacity;
@@ -336,8 +339,8 @@ static __device__ __noinline__ void tb_write_ids_many(const tombola_call &call, 
 
 /* ---- the pass over a row ---- */
 
-/* The row's vectors go round the blocks: vector j of a thread's tile t is number (t * U + j) * C * NT + rank * NT +
- * thread. So tokens that lie together, as frequent ones do, spread over blocks and folds. */
+/* The row's vectors go round the blocks: vector j of a thread's tile t is number (t * U + j) * C * NT + rank
+ * * NT + thread. So tokens that lie together, as frequent ones do, spread over blocks and folds. */
 template <int C, int NT, int U> TB_DEV uint32_t tb_slice_tiles(const tb_fast_slice &slice, int *group_shift)
 {
     uint32_t tiles = (slice.end + C * NT * U - 1) / (C * NT * U);
@@ -354,8 +357,10 @@ TB_DEV uint4 tb_reload(const tb_fast_slice &slice, const uint4 *stage, uint32_t 
     if (STAGED) return stage[(tile * U + j) * NT + column];
     uint32_t vector = (tile * U + j) * (C * NT) + (C == 1 ? 0 : blockIdx.x % C * NT) + column;
     if (vector >= slice.end) return make_uint4(none, none, none, none);
-    if (vector >= slice.whole_first && vector < slice.whole_end) return tb_load_stream(slice.base + (size_t)vector * 16);
-    return tb_load_edge<dtype>(slice.base + (size_t)vector * 16, vector * tb_fast_vector<dtype>::width - slice.shift, slice.length);
+    if (vector >= slice.whole_first && vector < slice.whole_end)
+        return tb_load_stream(slice.base + (size_t)vector * 16);
+    return tb_load_edge<dtype>(slice.base + (size_t)vector * 16,
+                               vector * tb_fast_vector<dtype>::width - slice.shift, slice.length);
 }
 
 /* Exact masses and f32 sums of the candidates' groups, for the leader. By every block's seekers. */
@@ -370,7 +375,8 @@ static __device__ __noinline__ void tb_narrow(const uint4 *stage, float maximum)
     double taken = 0.0;
     uint64_t exact = 0;
     for (uint32_t i = threadIdx.x; i < s.list_length; i += TB_SEEKERS) {
-        uint32_t group = s.list[i] / NT, column = s.list[i] % NT, end = min(tiles, (group + 1) << group_shift);
+        uint32_t group = s.list[i] / NT, column = s.list[i] % NT,
+                 end = min(tiles, (group + 1) << group_shift);
         for (uint32_t t = group << group_shift; t < end; t++) {
             uint4 v[U];
 #pragma unroll
@@ -402,15 +408,19 @@ static __device__ __noinline__ void tb_narrow(const uint4 *stage, float maximum)
     if (threadIdx.x == 0) {
         int rank = C == 1 ? 0 : (int)(blockIdx.x % C);
         uint64_t bits = (uint64_t)__double_as_longlong(s.own_taken), mass = s.base_mass;
-        uint4 word = make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), (uint32_t)bits, (uint32_t)(bits >> 32));
-        if (C == 1) s.narrow[0] = word;
-        else tb_mail_16(&s.narrow[rank], 0, word, &s.mail_narrow);
+        uint4 word =
+            make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), (uint32_t)bits, (uint32_t)(bits >> 32));
+        if (C == 1)
+            s.narrow[0] = word;
+        else
+            tb_mail_16(&s.narrow[rank], 0, word, &s.mail_narrow);
     }
 }
 
 /* Mass and count of what a cut keeps of many candidates, into s.kept_high, kept_low and kept_count. */
 template <class S>
-static __device__ __noinline__ void tb_sum_many(int n, uint32_t greatest, bool by_index, uint64_t cut, uint64_t least)
+static __device__ __noinline__ void tb_sum_many(int n, uint32_t greatest, bool by_index, uint64_t cut,
+                                                uint64_t least)
 {
     S &s = *(S *)tb_fast_bytes;
     uint32_t high = 0, low = 0, found = 0;
@@ -444,10 +454,11 @@ template <class S> TB_DEV double tb_estimate(const S &s, float maximum, float c,
     return (double)tb_warp_sum64(fixed);
 }
 
-/* The bound by a histogram of the groups' maxima over [least, maximum]; -inf where too little reaches `least`.
- * wanted: mass in units of the maximum's weight, or infinity; k: tokens, or TB_OFF. */
+/* The bound by a histogram of the groups' maxima over [least, maximum]; -inf where too little reaches
+ * `least`. wanted: mass in units of the maximum's weight, or infinity; k: tokens, or TB_OFF. */
 template <int C, int NT, class S>
-static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float least, float c, int maxima, int32_t k, float wanted)
+static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float least, float c, int maxima,
+                                                           int32_t k, float wanted)
 {
     S &s = *(S *)tb_fast_bytes;
     const int tid = threadIdx.x, lane = tid & 31;
@@ -460,7 +471,8 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
     if (C > 1) {
         for (int i = tid; i < 32 * C; i += TB_SEEKERS) {
             const uint32_t *from = &s.group_count[i % 32 * 8];
-            uint4 word = make_uint4(from[0] | from[1] << 16, from[2] | from[3] << 16, from[4] | from[5] << 16, from[6] | from[7] << 16);
+            uint4 word = make_uint4(from[0] | from[1] << 16, from[2] | from[3] << 16, from[4] | from[5] << 16,
+                                    from[6] | from[7] << 16);
             tb_mail_16(&s.histogram[blockIdx.x % C][i % 32], i / 32, word, &s.mail_histogram);
         }
         tb_mail_wait(&s.mail_histogram);
@@ -522,26 +534,30 @@ template <int C> TB_DEV void tb_push(uint2 *to, bool here, uint32_t bits, uint32
 {
     uint32_t address = tb_shared_address(to);
     if (C == 1) {
-        asm volatile("{\n.reg .pred here;\nsetp.ne.u32 here, %0, 0;\n@here st.shared.v2.b32 [%1], {%2, %3};\n}" ::"r"(
-                         (uint32_t)here),
-                     "r"(address), "r"(bits), "r"(index)
-                     : "memory");
+        asm volatile(
+            "{\n.reg .pred here;\nsetp.ne.u32 here, %0, 0;\n@here st.shared.v2.b32 [%1], {%2, %3};\n}" ::"r"(
+                (uint32_t)here),
+            "r"(address), "r"(bits), "r"(index)
+            : "memory");
     } else {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-        asm volatile("{\n.reg .pred here;\n.reg .b32 to, box;\nsetp.ne.u32 here, %0, 0;\n"
-                     "mapa.shared::cluster.u32 to, %1, 0;\nmapa.shared::cluster.u32 box, %4, 0;\n"
-                     "@here st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [to], {%2, %3}, [box];\n}" ::"r"(
-                         (uint32_t)here),
-                     "r"(address), "r"(bits), "r"(index), "r"(tb_shared_address(box))
-                     : "memory");
+        asm volatile(
+            "{\n.reg .pred here;\n.reg .b32 to, box;\nsetp.ne.u32 here, %0, 0;\n"
+            "mapa.shared::cluster.u32 to, %1, 0;\nmapa.shared::cluster.u32 box, %4, 0;\n"
+            "@here st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [to], {%2, %3}, [box];\n}" ::
+                "r"((uint32_t)here),
+            "r"(address), "r"(bits), "r"(index), "r"(tb_shared_address(box))
+            : "memory");
 #endif
     }
 }
 
-template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV void tb_stream_row(const tb_cuda_params &params)
+template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG>
+TB_DEV void tb_stream_row(const tb_cuda_params &params)
 {
     typedef tb_stream_shared<C, NT, CAP, SEG> S;
-    constexpr int WARPS = S::WARPS, FOLDS = S::FOLDS, FOLD_LANES = C * NT / FOLDS, width = tb_fast_vector<dtype>::width;
+    constexpr int WARPS = S::WARPS, FOLDS = S::FOLDS, FOLD_LANES = C * NT / FOLDS,
+                  width = tb_fast_vector<dtype>::width;
     constexpr int WARP_FOLDS = FOLD_LANES < 32 ? 32 / FOLD_LANES : 1;
     constexpr int FOLD_K = 80; /* the greatest k that the folds' maxima serve */
     static_assert(FOLD_LANES <= 32, "a fold is at most a warp");
@@ -550,7 +566,6 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
     const tombola_call &call = params.call;
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, rank = C == 1 ? 0 : blockIdx.x % C;
     const int64_t row = blockIdx.x / C;
-    TB_STAMP(0)
     if (C > 1) {
         if (tid == 0) {
             tb_mail_init(&s.mail_first, WARPS);
@@ -573,8 +588,8 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
         int64_t start, count;
         const bool located = tb_gpu_locate(call, row, &start, &count);
         const int64_t slot = tb_gpu_slot(call, row);
-        const tb_fast_slice slice =
-            tb_make_slice<dtype>((const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes, (uint32_t)count, 0, 1);
+        const tb_fast_slice slice = tb_make_slice<dtype>(
+            (const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes, (uint32_t)count, 0, 1);
         if (rank == 0 && tid == 32) tb_fast_advance(params, row, slot);
         if (warp == 0 && lane == 0) {
             s.slice = slice;
@@ -592,8 +607,9 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
         int group_shift;
         const uint32_t tiles = tb_slice_tiles<C, NT, U>(slice, &group_shift);
         const uint32_t mine = rank * NT + tid, beyond = rank * NT + (U - 1) * (C * NT) + NT; /* of a tile */
-        const uint32_t inner_tiles =
-            slice.shift == 0 && slice.whole_end >= beyond ? (slice.whole_end - beyond) / (C * NT * U) + 1 : 0u;
+        const uint32_t inner_tiles = slice.shift == 0 && slice.whole_end >= beyond
+                                         ? (slice.whole_end - beyond) / (C * NT * U) + 1
+                                         : 0u;
         const char *at = slice.base + (size_t)mine * 16;
         uint4 v[U];
         float top = -LAW_INF, group = -LAW_INF, reference = -2097152.0f;
@@ -603,15 +619,19 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
             /* no registers to hold a tile meanwhile: let it come as far as L2 */
             if (inner_tiles)
 #pragma unroll 1
-                for (int j = 0; j < U; j++) asm volatile("prefetch.global.L2 [%0];" ::"l"(at + j * (C * NT * 16)));
-            if (warp == WARPS - 1) tb_fast_parse(params, row, located, slot, &s.chain);
-            else if (lane == 0) s.random = tb_fast_random(call, row, slot);
+                for (int j = 0; j < U; j++)
+                    asm volatile("prefetch.global.L2 [%0];" ::"l"(at + j * (C * NT * 16)));
+            if (warp == WARPS - 1)
+                tb_fast_parse(params, row, located, slot, &s.chain);
+            else if (lane == 0)
+                s.random = tb_fast_random(call, row, slot);
         }
-        TB_STAMP(1)
 #pragma unroll 1
         for (uint32_t t = 0; t < tiles || (STAGED && t == 0); t++, at += C * NT * U * 16) {
-            if (t < inner_tiles) tb_load_inner_tile<C * NT, U>(at, v);
-            else tb_load_tile<dtype, C * NT, U>(STAGED ? slice : s.slice, rank * NT + t * (C * NT * U), v);
+            if (t < inner_tiles)
+                tb_load_inner_tile<C * NT, U>(at, v);
+            else
+                tb_load_tile<dtype, C * NT, U>(STAGED ? slice : s.slice, rank * NT + t * (C * NT * U), v);
             if (STAGED && t == 0) { /* while the loads fly */
                 if (warp == WARPS - 1) tb_fast_parse(params, row, located, slot, &s.chain);
                 if (warp == WARPS - 2 && lane == 0) s.random = tb_fast_random(call, row, slot);
@@ -632,12 +652,12 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
 #pragma unroll
                 for (int j = 0; j < U; j++) stage[(t * U + j) * NT + tid] = v[j];
             if (sums) {
-                float r = tb_reference_exponent(m, c), both = fmaxf(reference, r), tile = tb_tile_sum<dtype, U>(v, c, r);
+                float r = tb_reference_exponent(m, c), both = fmaxf(reference, r),
+                      tile = tb_tile_sum<dtype, U>(v, c, r);
                 sum = sum * (double)tb_power(reference - both) + (double)(tile * tb_power(r - both));
                 reference = both;
             }
         }
-        TB_STAMP(2)
 
         /* ---- what every block learns of every warp ---- */
         uint32_t key = tb_warp_max(law_key(top));
@@ -652,7 +672,8 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
         for (int d = 1; d < FOLD_LANES; d *= 2) fold = fmaxf(fold, __shfl_xor_sync(TB_WHOLE_WARP, fold, d));
         int target = lane / WARP_FOLDS, which = lane % WARP_FOLDS;
         float value = __shfl_sync(TB_WHOLE_WARP, fold, which * FOLD_LANES);
-        uint32_t id = (rank * WARPS + warp) * WARP_FOLDS + which, said = (law_key(value) & ~(uint32_t)(FOLDS - 1)) | id;
+        uint32_t id = (rank * WARPS + warp) * WARP_FOLDS + which,
+                 said = (law_key(value) & ~(uint32_t)(FOLDS - 1)) | id;
         uint4 word = make_uint4(key, status, (uint32_t)fixed, (uint32_t)(fixed >> 32));
         if (C == 1) {
             if (target == 0) s.fold[id] = said;
@@ -663,13 +684,14 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
             if (target < C) tb_mail_4(&s.fold[id], target, said, &s.mail_first);
             if (lane < C) tb_mail_16(&s.warp[rank * WARPS + warp], lane, word, &s.mail_first);
             __syncwarp();
-            if (tid == 0) tb_mail_expect(&s.mail_first, S::ROW_WARPS * 16 + FOLDS * 4);
-            else if (lane == 0) tb_mail_arrive(&s.mail_first);
+            if (tid == 0)
+                tb_mail_expect(&s.mail_first, S::ROW_WARPS * 16 + FOLDS * 4);
+            else if (lane == 0)
+                tb_mail_arrive(&s.mail_first);
         }
         if (tid >= TB_FINISHERS) return;
         if (C > 1) tb_mail_wait(&s.mail_first);
     }
-    TB_STAMP(3)
 
     const tb_fast_slice &slice = s.slice; /* read where it is used: registers are few */
     const tb_fast_chain &chain = s.chain;
@@ -687,7 +709,9 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
     const float c = chain.scale;
     const bool leader = rank == 0;
     if (chain.bad || greatest < TB_KEY_LEAST_LOGIT) {
-        if (leader) tb_fast_write_void(call, row, chain.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, TB_FINISHERS);
+        if (leader)
+            tb_fast_write_void(call, row, chain.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY,
+                               TB_FINISHERS);
         if (leader && tid == 0) *left = TB_ROW_DONE;
         return;
     }
@@ -699,11 +723,14 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
     /* the k and the least weight that may bound the candidates */
     const bool before_only = chain.p_on && !p_whole;
     const int32_t k = before_only ? k_before : min(k_before, k_after);
-    const uint64_t w = before_only ? chain.w_before : chain.w_before > chain.w_after ? chain.w_before : chain.w_after;
+    const uint64_t w = before_only                      ? chain.w_before
+                       : chain.w_before > chain.w_after ? chain.w_before
+                                                        : chain.w_after;
     int group_shift;
     const uint32_t tiles = tb_slice_tiles<C, NT, U>(slice, &group_shift);
     /* do all of the row's elements fit the lists */
-    const bool all = tiles * (uint32_t)(NT * U * width) <= (uint32_t)S::SEGMENT || length + width <= (C == 1 ? CAP : 0);
+    const bool all =
+        tiles * (uint32_t)(NT * U * width) <= (uint32_t)S::SEGMENT || length + width <= (C == 1 ? CAP : 0);
     const bool can = greedy || all ||
                      ((k != TB_OFF || w || p_whole) && !(flat && (k == TB_OFF || p_whole)) &&
                       !(p_whole && !(fabsf(maximum * c) < 0x1p20f)));
@@ -721,7 +748,8 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
             double unit, relative = tb_estimate(s, maximum, c, &unit);
             double estimate = relative * unit, error = tb_interval((float)length, estimate);
             double least = estimate * (1.0 - error) - (double)length - 1024.0;
-            uint64_t low = least > 1.0 ? (uint64_t)least : 1, high = (uint64_t)(estimate * (1.0 + error)) + 1024;
+            uint64_t low = least > 1.0 ? (uint64_t)least : 1,
+                     high = (uint64_t)(estimate * (1.0 + error)) + 1024;
             uint64_t target = law_top_p_target(chain.p, lane & 1 ? high : low); /* both ends at once */
             if (lane == 0) s.target_low = target, s.relative = relative, s.unit = unit;
             if (lane == 1) s.target_high = target;
@@ -763,7 +791,8 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
                     for (int i = lane; i < FOLDS; i += 32)
                         if (s.fold[i] >= TB_KEY_LEAST_LOGIT + FOLDS) lowest = min(lowest, s.fold[i]);
                     lowest = tb_warp_min(lowest) & ~(uint32_t)(FOLDS - 1);
-                    least = lowest >= TB_KEY_LEAST_LOGIT && lowest < TB_KEY_POS_INF ? law_key_value(lowest) : maximum;
+                    least = lowest >= TB_KEY_LEAST_LOGIT && lowest < TB_KEY_POS_INF ? law_key_value(lowest)
+                                                                                    : maximum;
                     if (k > 300) least -= (maximum - least) * 0.6f;
                 }
                 least = fmaxf(fmaxf(least, TB_LEAST), bound_w);
@@ -772,13 +801,12 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
             }
         }
 
-        TB_STAMP(4)
-
         /* ---- the groups that hold candidates, and the candidates, to the leader ---- */
 #pragma unroll 2
         for (int i = tid; i < maxima / 4; i += TB_SEEKERS) {
             float4 m = ((const float4 *)s.group)[i];
-            uint32_t passes = (m.x >= bound ? 1u : 0u) | (m.y >= bound ? 2u : 0u) | (m.z >= bound ? 4u : 0u) | (m.w >= bound ? 8u : 0u);
+            uint32_t passes = (m.x >= bound ? 1u : 0u) | (m.y >= bound ? 2u : 0u) | (m.z >= bound ? 4u : 0u) |
+                              (m.w >= bound ? 8u : 0u);
             if (!passes) continue;
             uint32_t to = atomicAdd(&s.list_length, (uint32_t)__popc(passes));
             for (; passes; passes &= passes - 1, to++)
@@ -815,22 +843,26 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
 #pragma unroll
                 for (int b = 0; b < BATCH; b++)
 #pragma unroll
-                    for (int e = 0; e < width; e++) passes |= tb_element<dtype>(v[b], e) >= bound ? 1u << (b * width + e) : 0u;
+                    for (int e = 0; e < width; e++)
+                        passes |= tb_element<dtype>(v[b], e) >= bound ? 1u << (b * width + e) : 0u;
                 if (!passes) continue;
                 uint32_t to = atomicAdd(&s.own_pushed, (uint32_t)__popc(passes));
                 if (greedy) {
 #pragma unroll
                     for (int b = 0; b < BATCH; b++)
                         if (passes >> (b * width) & ((1u << width) - 1))
-                            atomicMin(&s.own_first, first[b] + __ffs(passes >> (b * width) & ((1u << width) - 1)) - 1);
+                            atomicMin(&s.own_first,
+                                      first[b] + __ffs(passes >> (b * width) & ((1u << width) - 1)) - 1);
                     continue;
                 }
 #pragma unroll
                 for (int b = 0; b < BATCH; b++)
 #pragma unroll
                     for (int e = 0; e < width; e++) {
-                        uint32_t here = passes >> (b * width + e) & 1u, bits = law_bits(tb_element<dtype>(v[b], e));
-                        tb_push<C>(&s.raw[rank * S::SEGMENT + to], here && to < (uint32_t)S::SEGMENT, bits, first[b] + e, &s.mail_second);
+                        uint32_t here = passes >> (b * width + e) & 1u,
+                                 bits = law_bits(tb_element<dtype>(v[b], e));
+                        tb_push<C>(&s.raw[rank * S::SEGMENT + to], here && to < (uint32_t)S::SEGMENT, bits,
+                                   first[b] + e, &s.mail_second);
                         to += here;
                     }
             }
@@ -839,7 +871,8 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
         if (C > 1 && tid == 0) {
             uint32_t sent = greedy ? 0u : min(s.own_pushed, (uint32_t)S::SEGMENT);
             tb_mail_expect_at(&s.mail_second, 0, sent * 8 + 8);
-            tb_mail_8(&s.pushed[rank], 0, long_list && !greedy ? 0xffffu : s.own_pushed, s.own_first, &s.mail_second);
+            tb_mail_8(&s.pushed[rank], 0, long_list && !greedy ? 0xffffu : s.own_pushed, s.own_first,
+                      &s.mail_second);
         }
         if (!leader) {
             tb_mail_wait(&s.mail_verdict);
@@ -852,7 +885,6 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
     /* ---- the leader resolves ---- */
     tb_finish_barrier();
     if (C > 1) tb_mail_wait(&s.mail_second);
-    TB_STAMP(5)
     bound = s.bound_final;
     bound_w = s.bound_w;
     /* the other blocks need not wait unless the interval must be narrowed */
@@ -861,7 +893,8 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
     };
     uint32_t pushed = lane < C ? C == 1 ? s.own_pushed : s.pushed[lane].x : 0u;
     uint32_t first = lane < C ? C == 1 ? s.own_first : s.pushed[lane].y : 0xffffffffu;
-    bool overflow = __any_sync(TB_WHOLE_WARP, pushed > (uint32_t)S::SEGMENT) || (C == 1 && s.long_list && !greedy);
+    bool overflow =
+        __any_sync(TB_WHOLE_WARP, pushed > (uint32_t)S::SEGMENT) || (C == 1 && s.long_list && !greedy);
     const uint32_t pushed_end = C == 1 ? pushed : tb_warp_scan(min(pushed, CAP + 1u));
     const int n = (int)__shfl_sync(TB_WHOLE_WARP, pushed_end, C - 1);
     overflow |= n > CAP;
@@ -869,7 +902,8 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
         tell(0);
         if (greedy) {
             first = tb_warp_min(first);
-            tb_fast_result result = {(int32_t)first, 1, C == 1 ? n : (int)tb_warp_sum(pushed), status, 0.0f, LAW_ONE};
+            tb_fast_result result = {(int32_t)first, 1,    C == 1 ? n : (int)tb_warp_sum(pushed),
+                                     status,         0.0f, LAW_ONE};
             if (tid == 0) tb_fast_write(call, row, result);
             if (call.kept_ids)
                 for (int64_t i = tid; i < call.kept_capacity; i += TB_FINISHERS)
@@ -902,12 +936,12 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
         tb_add_digits(&s.sum_high, &s.sum_low, high, low);
     }
     tb_finish_barrier();
-    TB_STAMP(6)
     const uint64_t listed = tb_join(s.sum_high, s.sum_low); /* mass of the candidates */
     bool sufficient = bound == TB_LEAST || (k != TB_OFF && n >= k) || (w && bound <= bound_w && !flat);
     uint64_t target_low = ~(uint64_t)0, target_high = ~(uint64_t)0;
     if (p_whole) {
-        if (bound == TB_LEAST || (!flat && bound <= tb_least_value(maximum, c, 1.0f))) { /* all mass is listed */
+        if (bound == TB_LEAST ||
+            (!flat && bound <= tb_least_value(maximum, c, 1.0f))) { /* all mass is listed */
             sufficient = true;
             target_low = target_high = law_top_p_target(chain.p, listed);
         } else {
@@ -922,7 +956,6 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
     bool narrowed = false, undecided = !sufficient;
     uint64_t cut = 0, mass = 0;
     int kept = 0;
-    TB_STAMP(7)
 #pragma unroll 1
     while (!undecided) {
         if (!many) {
@@ -957,7 +990,8 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
             tb_sum_many<S>(n, greatest, by_index, cut, w_both);
             mass = tb_join(s.kept_high, s.kept_low);
             kept = (int)s.kept_count;
-            undecided = target_low < target_high && mass >= target_low && mass < target_high && (uint32_t)kept < k_both;
+            undecided = target_low < target_high && mass >= target_low && mass < target_high &&
+                        (uint32_t)kept < k_both;
         }
         if (!undecided || narrowed) break;
         /* the interval of p * Z holds the mass above some candidate: narrow it, once */
@@ -981,19 +1015,22 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
         double rest = fmax(0.0, s.relative - taken) * s.unit;
         double error = rest * tb_interval((float)length, rest) + s.relative * s.unit * 0x1p-50 + 2048.0;
         double least = rest - error - (double)length;
-        uint64_t low = exact + (least > 0.0 ? (uint64_t)least : 0), high = exact + (uint64_t)(rest + error) + 1;
+        uint64_t low = exact + (least > 0.0 ? (uint64_t)least : 0),
+                 high = exact + (uint64_t)(rest + error) + 1;
         target_low = law_top_p_target(chain.p, low > listed ? low : listed);
         target_high = law_top_p_target(chain.p, high);
     }
     if (!narrowed) tell(0);
     if (tid == 0) *left = undecided ? TB_ROW_LEFT : TB_ROW_DONE;
     if (undecided) return;
-    TB_STAMP(8)
 
     /* ---- the draw ---- */
     tb_fast_result result = {0, kept, 0, status, 0.0f, mass};
     if (!many) {
-        int spread = kept <= TB_FINISHERS / 8 ? 3 : kept <= TB_FINISHERS / 4 ? 2 : kept <= TB_FINISHERS / 2 ? 1 : 0;
+        int spread = kept <= TB_FINISHERS / 8   ? 3
+                     : kept <= TB_FINISHERS / 4 ? 2
+                     : kept <= TB_FINISHERS / 2 ? 1
+                                                : 0;
         int i = tid >> spread, part = tid & ((1 << spread) - 1);
         if (((tid & ~31) >> spread) < kept) {
             tb_fast_token mine = s.kept[min(i, kept - 1)];
@@ -1054,7 +1091,6 @@ template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG> TB_DEV
         }
         if (call.kept_ids) tb_write_ids_many<S>(call, row, n, greatest, by_index, cut, w_both, kept);
     }
-    TB_STAMP(9)
 }
 
 #endif

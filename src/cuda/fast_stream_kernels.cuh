@@ -7,13 +7,14 @@
 
 #define TB_JOIN2(a, b) a##b
 #define TB_JOIN(a, b) TB_JOIN2(a, b)
-#define TB_KERNEL(name, blocks, threads, per_sm, vectors, staged, capacity, segment, bytes)                                  \
+#define TB_KERNEL(name, blocks, threads, per_sm, vectors, staged, capacity, segment, bytes)                  \
     extern "C" __global__ void __launch_bounds__(threads, per_sm)                                            \
         TB_JOIN(tombola_stream_##name##_, TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)   \
     {                                                                                                        \
         tb_stream_row<TB_KERNEL_DTYPE, blocks, threads, vectors, staged, capacity, segment>(params);         \
     }                                                                                                        \
-    static_assert((sizeof(tb_stream_shared<blocks, threads, capacity, segment>) + 127) / 128 * 128 <= bytes, "plan.c");
+    static_assert((sizeof(tb_stream_shared<blocks, threads, capacity, segment>) + 127) / 128 * 128 <= bytes, \
+                  "plan.c");
 
 /* Vectors a tile: 32 elements a thread, so that the sum of a tile has depth 5. */
 #define TB_TILE (TB_KERNEL_DTYPE == TOMBOLA_F32 ? 8 : 4)

@@ -20,20 +20,24 @@ static unsigned row_threads(int64_t vocab_size)
 
 static void add(tb_cuda_plan *plan, const char *kernel, unsigned grid, unsigned threads)
 {
-    plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = kernel, .grid = grid, .threads = threads, .cluster = 1};
+    plan->launch[plan->launch_count++] =
+        (tb_cuda_launch){.kernel = kernel, .grid = grid, .threads = threads, .cluster = 1};
 }
 
-/* ---- the fast kernels (docs/gpu.md): logits, one draw, few outputs, and chains with at most one temperature,
- * before the filters, and at most one top_p ---- */
+/* ---- the fast kernels (docs/gpu.md): logits, one draw, few outputs, and chains with at most one
+ * temperature, before the filters, and at most one top_p ---- */
 
 typedef struct fast_kernel {
-    const char *name; /* as TOMBOLA_CUDA_VARIANT has it; the kernel is tombola_<name>_<dtype> */
+    const char *name;         /* as TOMBOLA_CUDA_VARIANT has it; the kernel is tombola_<name>_<dtype> */
     unsigned blocks, threads; /* blocks of a row */
     unsigned shared_bytes;
     bool staged; /* a block keeps its share of the row in shared memory: tiles of 2048 vectors */
 } fast_kernel;
 
-#define NAMES(name) {"tombola_" name "_f32", "tombola_" name "_f16", "tombola_" name "_bf16"}
+#define NAMES(name)                                                                                          \
+    {                                                                                                        \
+        "tombola_" name "_f32", "tombola_" name "_f16", "tombola_" name "_bf16"                              \
+    }
 enum { C1_512, C1_256, C2_512, C4_512, C4_256, C8_256, C16_256, FLAT_C1, FLAT_C8, FLAT_C16, FAST_KERNELS };
 
 static const fast_kernel fast_kernels[FAST_KERNELS] = {
@@ -50,9 +54,9 @@ static const fast_kernel fast_kernels[FAST_KERNELS] = {
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
-    [C1_512] = NAMES("stream_c1_512"),   [C1_256] = NAMES("stream_c1_256"),   [C2_512] = NAMES("stream_c2_512"),
-    [C4_512] = NAMES("stream_c4_512"),   [C4_256] = NAMES("stream_c4_256"),   [C8_256] = NAMES("stream_c8_256"),
-    [C16_256] = NAMES("stream_c16_256"), [FLAT_C1] = NAMES("flat_c1_512"),    [FLAT_C8] = NAMES("flat_c8_256"),
+    [C1_512] = NAMES("stream_c1_512"),   [C1_256] = NAMES("stream_c1_256"), [C2_512] = NAMES("stream_c2_512"),
+    [C4_512] = NAMES("stream_c4_512"),   [C4_256] = NAMES("stream_c4_256"), [C8_256] = NAMES("stream_c8_256"),
+    [C16_256] = NAMES("stream_c16_256"), [FLAT_C1] = NAMES("flat_c1_512"),  [FLAT_C8] = NAMES("flat_c8_256"),
     [FLAT_C16] = NAMES("flat_c16_256"),
 };
 
@@ -80,7 +84,8 @@ static fast_chain read_chain(const tombola_call *call)
 
 static bool fast_serves(const tombola_call *call, const fast_chain *chain)
 {
-    if (call->kind != TOMBOLA_LOGITS || call->method != TOMBOLA_EXACT || call->draws != 1 || !chain->served) return false;
+    if (call->kind != TOMBOLA_LOGITS || call->method != TOMBOLA_EXACT || call->draws != 1 || !chain->served)
+        return false;
     if (call->raw_logprobs || call->probabilities || call->masked_logits || call->entropy || call->top_ids ||
         call->top_logprobs || call->given_logprobs || call->given_raw_logprobs)
         return false;
@@ -97,7 +102,8 @@ static int64_t vectors_of(const tombola_call *call)
 static unsigned fast_shared(const fast_kernel *kernel, const tombola_call *call)
 {
     if (!kernel->staged) return kernel->shared_bytes;
-    int64_t tile = call->dtype == TOMBOLA_F32 ? 2048 : 1024, share = (vectors_of(call) + kernel->blocks - 1) / kernel->blocks;
+    int64_t tile = call->dtype == TOMBOLA_F32 ? 2048 : 1024,
+            share = (vectors_of(call) + kernel->blocks - 1) / kernel->blocks;
     int64_t bytes = kernel->shared_bytes + (share + tile - 1) / tile * tile * 16;
     return bytes < (1 << 30) ? (unsigned)bytes : 1u << 30;
 }
@@ -105,13 +111,14 @@ static unsigned fast_shared(const fast_kernel *kernel, const tombola_call *call)
 static bool fast_fits(const tb_cuda_device *device, const fast_kernel *kernel, const tombola_call *call)
 {
     if (kernel->blocks > 1 && device->major < 9) return false;
-    if (kernel->blocks > 8 && device->major >= 12) return false; /* clusters of 16 are a data centre device's */
+    if (kernel->blocks > 8 && device->major >= 12)
+        return false; /* clusters of 16 are a data centre device's */
     if (kernel == &fast_kernels[FLAT_C1] && call->vocab_size > 1 << 20) return false;
     return (int64_t)fast_shared(kernel, call) <= device->shared_bytes;
 }
 
-/* The kernel for a batch: many blocks a row where rows are few; enough of a row for each block. The numbers of
- * rows are measured on 132 multiprocessors. */
+/* The kernel for a batch: many blocks a row where rows are few; enough of a row for each block. The numbers
+ * of rows are measured on 132 multiprocessors. */
 static int choose_fast(const tb_cuda_device *device, const tombola_call *call, bool filtered)
 {
     int64_t rows = call->rows, sms = device->multiprocessors, vectors = vectors_of(call);
@@ -124,7 +131,7 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         order[n++] = vectors > 4 * 1024 ? C1_512 : vectors > 512 ? C1_256 : C1_512;
     } else {
         if (rows <= sms / 16 && vectors >= 16 * 256) order[n++] = FLAT_C16;
-        if (rows <= sms * 3 / 4 && vectors >= 8 * 256) order[n++] = FLAT_C8;
+        if (vectors >= 8 * 256) order[n++] = FLAT_C8;
         order[n++] = FLAT_C1;
         order[n++] = FLAT_C8;
     }
@@ -134,7 +141,8 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
 }
 
 /* Adds a fast kernel and what must follow it; false where none serves the call. */
-static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call, const char *forced)
+static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                     const char *forced)
 {
     static const char *const flat_left[] = NAMES("flat_left_c8_256");
     fast_chain chain = read_chain(call);
@@ -144,9 +152,11 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
         choice = choose_fast(device, call, chain.filtered);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
-            if (!strcmp(forced, fast_kernels[i].name) && fast_fits(device, &fast_kernels[i], call)) choice = i;
+            if (!strcmp(forced, fast_kernels[i].name) && fast_fits(device, &fast_kernels[i], call))
+                choice = i;
         if (choice < FLAT_C1 && !chain.filtered) return false;
-        if (choice >= FLAT_C1 && (chain.filtered && (!chain.only_min_p || call->ranks || call->kept_ids))) return false;
+        if (choice >= FLAT_C1 && (chain.filtered && (!chain.only_min_p || call->ranks || call->kept_ids)))
+            return false;
     }
     if (choice == FAST_KERNELS) return false;
     const fast_kernel *kernel = &fast_kernels[choice];
@@ -164,7 +174,7 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
                              .threads = 256,
                              .cluster = 8,
                              .shared_bytes = fast_kernels[FLAT_C8].shared_bytes};
-    add(plan, "tombola_left", rows < most ? rows : most, 512);
+    add(plan, "tombola_left", rows < 2 * most ? rows : 2 * most, 512); /* two blocks a multiprocessor */
     return true;
 }
 
@@ -176,13 +186,13 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
     if ((!forced || !usual) && add_fast(&plan, device, call, forced)) {
         /* the fast kernels' */
     } else if (usual) {
-        add(&plan, call->method == TOMBOLA_EXACT ? "tombola_generic" : "tombola_rejection", (unsigned)call->rows,
-            row_threads(call->vocab_size));
+        add(&plan, call->method == TOMBOLA_EXACT ? "tombola_generic" : "tombola_rejection",
+            (unsigned)call->rows, row_threads(call->vocab_size));
     } else {
         return plan; /* does not do this call */
     }
-    /* The workspace: what a fast kernel says of each row (u32 [rows]), then each row's next offset (u64 [rows]).
-     * Kernels find the second part by the number of rows. */
+    /* The workspace: what a fast kernel says of each row (u32 [rows]), then each row's next offset (u64
+     * [rows]). Kernels find the second part by the number of rows. */
     if (call->advance_offsets) {
         plan.workspace_bytes = round_up((size_t)call->rows * 4) + round_up((size_t)call->rows * 8);
         add(&plan, "tombola_advance", (unsigned)((call->rows + 127) / 128), 128);

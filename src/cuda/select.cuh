@@ -74,7 +74,9 @@ typedef struct tb_cut {
 
 TB_DEV tb_cut tb_make_cut(uint64_t floor)
 {
-    tb_cut cut = {law_key_value(tb_place_key(floor)), tb_place_index(floor)};
+    uint32_t key = tb_place_key(floor);
+    /* no value has the key below that of 0, which stands for -0: a floor there lets all zeros pass */
+    tb_cut cut = {law_key_value(key), key == 0x7fffffffu ? ~0u : tb_place_index(floor)};
     return cut;
 }
 
@@ -165,34 +167,25 @@ TB_DEV uint32_t tb_find_in_chunk(const tb_source &source, uint32_t chunk, uint64
         float x[16];
         uint32_t first = tb_piece_first(source.span, piece);
         tb_load_piece(source.span, piece, 0, source.fill, x);
-        uint64_t sum[4]; /* of each load's four values */
-#pragma unroll
-        for (int l = 0; l < 4; l++) {
-            sum[l] = 0;
-#pragma unroll
-            for (int j = 4 * l; j < 4 * l + 4; j++) sum[l] += measure(x[j], tb_piece_at(first, j));
-        }
 #pragma unroll 1
-        for (int l = 0; l < 4; l++) {
-            uint64_t mine = l == 0 ? sum[0] : l == 1 ? sum[1] : l == 2 ? sum[2] : sum[3];
-            uint64_t whole = tb_warp_sum54(mine);
+        for (int l = 0; l < 4; l++, first += 128) {
+            float y[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++) y[j] = l == 0 ? x[j] : l == 1 ? x[4 + j] : l == 2 ? x[8 + j] : x[12 + j];
+            uint64_t part[4], sum = 0;
+#pragma unroll
+            for (int j = 0; j < 4; j++) sum += part[j] = measure(y[j], first + j);
+            uint64_t whole = tb_warp_sum54(sum);
             if (rest >= whole) {
                 rest -= whole;
                 continue;
             }
-            uint64_t inclusive = tb_warp_scan64(mine), prefix = inclusive - mine;
+            uint64_t inclusive = tb_warp_scan64(sum), prefix = inclusive - sum;
             unsigned over = __ballot_sync(TB_WHOLE_WARP, inclusive > rest);
-            uint32_t found = first + l * 128 + 3;
-#pragma unroll 1
-            for (int j = 0; j < 3; j++) { /* the fourth value, if none of the first three */
-                uint32_t index = first + l * 128 + j;
-                if (index < source.span.length) prefix += measure(tb_load(source.span, index), index);
-                if (prefix > rest) {
-                    found = index;
-                    break;
-                }
-            }
-            return __shfl_sync(TB_WHOLE_WARP, found, __ffs((int)over) - 1);
+            uint32_t found = 0; /* values before the one looked for */
+#pragma unroll
+            for (int j = 0; j < 3; j++) found += (prefix += part[j]) <= rest;
+            return __shfl_sync(TB_WHOLE_WARP, first + found, __ffs((int)over) - 1);
         }
     }
     return ~0u;
@@ -258,43 +251,60 @@ TB_CALL uint64_t tb_locate_tie(tb_room *room, const tb_source &source, uint32_t 
     return place;
 }
 
-/* Lists the tokens with low <= place < high, in no order; room->cursor counts them, also those for which
- * there is no room. With `above`, *count and *mass receive the tokens with high <= place < ceiling. */
-template <bool above>
-TB_CALL void tb_gather(tb_room *room, const tb_source &source, uint64_t low, uint64_t high, uint64_t ceiling,
-                      bool weigh, uint64_t *mass)
+/* Which of a lane's 16 values have low <= place < high. The first test is of values alone. */
+typedef struct tb_window {
+    uint64_t low, high;
+    float least, greatest;
+    bool edges; /* an end lies within the tokens of one value */
+} tb_window;
+
+TB_DEV tb_window tb_make_window(uint64_t low, uint64_t high)
 {
-    float least = law_key_value(tb_place_key(low));
-    uint64_t sum = 0;
+    uint32_t top = tb_place_key(high - 1);
+    if (top > TB_KEY_POS_INF) top = TB_KEY_POS_INF;
+    tb_window w = {low, high, law_key_value(tb_place_key(low)), law_key_value(top), false};
+    w.edges = (low & TB_PLACE_LOW) || (high != TB_NO_CEILING && (high & TB_PLACE_LOW));
+    return w;
+}
+
+TB_DEV uint32_t tb_in_window(const tb_window &w, const tb_span &span, const float (&x)[16], uint32_t first)
+{
+    uint32_t inside = 0;
+#pragma unroll
+    for (int j = 0; j < 16; j++) inside |= (uint32_t)(x[j] >= w.least && x[j] <= w.greatest) << j;
+    if (!w.edges) return inside;
+    for (uint32_t rest = inside; rest; rest &= rest - 1) {
+        int j = __ffs((int)rest) - 1;
+        uint32_t index = tb_piece_at(first, j);
+        uint64_t place = tb_place(law_key(tb_load(span, index)), index);
+        if (place < w.low || place >= w.high) inside &= ~(1u << j);
+    }
+    return inside;
+}
+
+/* Lists the tokens with low <= place < high, in no order; room->cursor counts them, also those for which
+ * there is no room. */
+TB_CALL void tb_gather(tb_room *room, const tb_source &source, uint64_t low, uint64_t high)
+{
+    const tb_window window = tb_make_window(low, high);
+    const tb_span span = source.span;
     __syncthreads();
     if (threadIdx.x == 0) room->cursor = 0;
     __syncthreads();
     tb_each_chunk<16>(
         room, source, tb_place_key(low),
         [&](const float(&x)[16], uint32_t first) {
-            uint32_t taken = 0;
-#pragma unroll
-            for (int j = 0; j < 16; j++) {
-                if (x[j] >= least) {
-                    uint64_t place = tb_place(law_key(x[j]), tb_piece_at(first, j));
-                    if (place >= low && place < high) taken |= 1u << j;
-                    if (above && weigh && place >= high && place < ceiling) sum += tb_weight(source.weigher, x[j]);
-                }
-            }
+            uint32_t taken = tb_in_window(window, span, x, first);
             if (!__any_sync(TB_WHOLE_WARP, taken)) return;
             uint32_t n = __popc(taken), inclusive = tb_warp_scan(n), at = 0;
             if (tb_lane() == 31) at = atomicAdd(&room->cursor, inclusive);
             at = __shfl_sync(TB_WHOLE_WARP, at, 31) + inclusive - n;
-#pragma unroll
-            for (int j = 0; j < 16; j++) {
-                if (!(taken >> j & 1)) continue;
-                if (at < TB_LIST)
-                    room->list[at] = tb_place(law_key(x[j]), tb_piece_at(first, j));
-                at++;
+            for (; taken && at < TB_LIST; taken &= taken - 1, at++) {
+                uint32_t index = tb_piece_at(first, __ffs((int)taken) - 1);
+                room->list[at] = tb_place(law_key(tb_load(span, index)), index);
             }
         },
         [](uint32_t) {});
-    if (above) *mass = tb_block_sum64(&room->scratch, sum);
     __syncthreads();
 }
 
@@ -378,11 +388,15 @@ TB_DEV tb_bins tb_make_bins(uint32_t low, uint32_t high, bool linear)
     return bins;
 }
 
-TB_DEV uint32_t tb_bin(const tb_bins &bins, float x)
+TB_DEV uint32_t tb_bin_linear(const tb_bins &bins, float x)
 {
-    if (!bins.linear) return (bins.top_key - law_key(x)) >> bins.shift;
     float at = fminf((bins.top - x) * bins.inverse, (float)(TB_BINS - 1));
     return law_bits(at + 0x1p23f) - law_bits(0x1p23f);
+}
+
+TB_DEV uint32_t tb_bin(const tb_bins &bins, float x)
+{
+    return bins.linear ? tb_bin_linear(bins, x) : (bins.top_key - law_key(x)) >> bins.shift;
 }
 
 /* Values between which every x of the interval in bin b lies. tb_bin's rounding errors are below 2^-10 of
@@ -427,10 +441,12 @@ TB_CALL uint32_t tb_key_of_weight(const tb_weigher &weigher, uint32_t low, uint3
 }
 
 /* Counts the tokens low <= place < high into bins; with `weigh` also their masses. */
-TB_CALL void tb_fill_bins(tb_room *room, const tb_source &source, const tb_bins &bins, uint64_t low, uint64_t high,
-                         bool weigh)
+TB_CALL void tb_fill_bins(tb_room *room, const tb_source &source, const tb_bins &wanted, uint64_t low, uint64_t high,
+                          bool weigh)
 {
-    float least = law_key_value(tb_place_key(low));
+    const tb_window window = tb_make_window(low, high);
+    const tb_bins bins = wanted;
+    const tb_span span = source.span;
     __syncthreads();
     for (uint32_t b = threadIdx.x; b < TB_BINS; b += blockDim.x) {
         room->bin_count[b] = 0;
@@ -440,15 +456,19 @@ TB_CALL void tb_fill_bins(tb_room *room, const tb_source &source, const tb_bins 
     tb_each_chunk<16>(
         room, source, tb_place_key(low),
         [&](const float(&x)[16], uint32_t first) {
+            uint32_t inside = tb_in_window(window, span, x, first);
+            if (bins.linear && !weigh) {
 #pragma unroll
-            for (int j = 0; j < 16; j++) {
-                if (!(x[j] >= least)) continue;
-                uint64_t place = tb_place(law_key(x[j]), tb_piece_at(first, j));
-                if (place < low || place >= high) continue;
-                uint32_t b = tb_bin(bins, x[j]);
+                for (int j = 0; j < 16; j++)
+                    if (inside >> j & 1) atomicAdd(&room->bin_count[tb_bin_linear(bins, x[j])], 1u);
+                return;
+            }
+            for (; inside; inside &= inside - 1) {
+                float y = tb_load(span, tb_piece_at(first, __ffs((int)inside) - 1));
+                uint32_t b = tb_bin(bins, y);
                 atomicAdd(&room->bin_count[b], 1u);
                 if (!weigh) continue;
-                uint64_t w = tb_weight(source.weigher, x[j]);
+                uint64_t w = tb_weight(source.weigher, y);
                 uint32_t part = (uint32_t)w, old = atomicAdd(&room->bin_low[b], part);
                 part = (uint32_t)(w >> 32) + (old + part < part); /* the carry */
                 if (part) atomicAdd(&room->bin_high[b], part);
@@ -518,13 +538,28 @@ TB_CALL tb_bracket tb_bracket_bins(tb_room *room, const tb_weigher &weigher, con
     return bracket;
 }
 
-/* Least and greatest key of the tokens low <= place < high, and the mass of those high <= place < ceiling. */
-TB_CALL void tb_range(tb_room *room, const tb_source &source, uint64_t low, uint64_t high, uint64_t ceiling, bool weigh,
-                     uint32_t *least_key, uint32_t *greatest_key, uint64_t *mass)
+/* The interval of keys of a bracket's bins. */
+TB_DEV void tb_narrow(const tb_bins &bins, const tb_bracket &bracket, uint32_t *low, uint32_t *high)
+{
+    if (!bins.linear) {
+        uint64_t down = ((uint64_t)(bracket.last + 1) << bins.shift) - 1;
+        if (down < bins.top_key - bins.bottom_key) *low = bins.top_key - (uint32_t)down;
+        *high = bins.top_key - (bracket.first << bins.shift);
+        return;
+    }
+    *low = tb_least_key(bins.bottom_key, bins.top_key,
+                        [&](uint32_t key) { return tb_bin_linear(bins, law_key_value(key)) <= bracket.last; });
+    if (bracket.first > 0)
+        *high = tb_least_key(bins.bottom_key, bins.top_key,
+                             [&](uint32_t key) { return tb_bin_linear(bins, law_key_value(key)) < bracket.first; }) - 1;
+}
+
+/* Least and greatest key of the tokens low <= place < high. */
+TB_CALL void tb_range(tb_room *room, const tb_source &source, uint64_t low, uint64_t high, uint32_t *least_key,
+                      uint32_t *greatest_key)
 {
     float least = law_key_value(tb_place_key(low));
     uint32_t smallest = ~0u, greatest = 0;
-    uint64_t sum = 0;
     tb_each_chunk<4>(
         room, source, tb_place_key(low),
         [&](const float(&x)[4], uint32_t first) {
@@ -532,18 +567,15 @@ TB_CALL void tb_range(tb_room *room, const tb_source &source, uint64_t low, uint
             for (int j = 0; j < 4; j++) {
                 if (!(x[j] >= least)) continue;
                 uint32_t key = law_key(x[j]);
-                uint64_t place = tb_place(key, tb_piece_at(first, j));
-                if (place >= low && place < high) {
-                    smallest = smallest < key ? smallest : key;
-                    greatest = greatest > key ? greatest : key;
-                }
-                if (weigh && place >= high && place < ceiling) sum += tb_weight(source.weigher, x[j]);
+                uint64_t place = tb_place(key, first + j);
+                if (place < low || place >= high) continue;
+                smallest = smallest < key ? smallest : key;
+                greatest = greatest > key ? greatest : key;
             }
         },
         [](uint32_t) {});
     *least_key = ~tb_block_max(&room->scratch, ~smallest);
     *greatest_key = tb_block_max(&room->scratch, greatest);
-    *mass = tb_block_sum64(&room->scratch, sum);
 }
 
 /* ---- the cut ---- */
@@ -569,8 +601,7 @@ TB_CALL uint32_t tb_chunk_bound(tb_room *room, uint32_t chunks, uint32_t k)
 /* Lists the set, which has at most TB_LIST tokens (else nothing happens, and false). */
 TB_CALL bool tb_list_set(tb_room *room, const tb_source &source, tb_set *set, uint64_t floor)
 {
-    uint64_t none;
-    tb_gather<false>(room, source, floor, set->ceiling, set->ceiling, false, &none);
+    tb_gather(room, source, floor, set->ceiling);
     uint32_t n = room->cursor;
     if (n > TB_LIST) return false;
     tb_sort(room->list, n, true);
@@ -648,13 +679,7 @@ TB_CALL void tb_select(tb_room *room, const tb_source &source, bool by_index, ui
         }
         above += bracket.above;
         if (exact) mass_above += bracket.mass_above;
-        uint32_t bottom = low, top = high;
-        low = tb_least_key(bottom, top,
-                           [&](uint32_t key) { return tb_bin(bins, law_key_value(key)) <= bracket.last; });
-        if (bracket.first > 0)
-            high = tb_least_key(bottom, top, [&](uint32_t key) {
-                       return tb_bin(bins, law_key_value(key)) < bracket.first;
-                   }) - 1;
+        tb_narrow(bins, bracket, &low, &high);
         place = tb_floor_of_key(low);
         if (place < set->floor) place = set->floor;
         end = tb_floor_of_key(high + 1);
@@ -666,9 +691,8 @@ TB_CALL void tb_select(tb_room *room, const tb_source &source, bool by_index, ui
             return;
         }
         if (bracket.inside <= TB_LIST) {
-            uint64_t mass = 0;
-            tb_gather<true>(room, source, place, end, set->ceiling, weigh && !exact, &mass);
-            if (!exact) mass_above = mass;
+            tb_gather(room, source, place, end);
+            if (weigh && !exact && above) tb_measure(room, source, end, NULL, &mass_above, &above);
             tb_sort(room->list, bracket.inside, true);
             uint32_t n = tb_cut_list(room, source.weigher, by_index, bracket.inside, k, target, above, mass_above,
                                      &set->mass);
@@ -679,7 +703,10 @@ TB_CALL void tb_select(tb_room *room, const tb_source &source, bool by_index, ui
             __syncthreads();
             return;
         }
-        if (!exact) tb_range(room, source, place, end, set->ceiling, weigh, &low, &high, &mass_above);
+        if (!exact) {
+            tb_range(room, source, place, end, &low, &high);
+            if (weigh && above) tb_measure(room, source, end, NULL, &mass_above, &above);
+        }
         exact = true;
         place = tb_floor_of_key(low);
         if (place < set->floor) place = set->floor;
