@@ -138,7 +138,8 @@ static bool settle_on_list(state *s, const filters *f, bool sure)
         if (!run.complete) return false;
     } else {
         bool settled = false;
-        for (int rung = 0; rung < 3 && !settled; rung++) {
+        bool summed = s->rough.ready && s->rough.scale == w->scale;
+        for (int rung = summed ? 1 : 0; rung < 3 && !settled; rung++) {
             interval z = total_interval(s, rung, floor, w);
             run = run_on_list(s, f, sure, z.high);
             list_run other = z.low == z.high ? run : run_on_list(s, f, sure, z.low);

@@ -18,12 +18,11 @@ AI vf read_vector(const void *data, int64_t i, float *copy, const int dtype)
     return a;
 }
 
-/* sum += 2^((a - reference) * scale), roughly, for n vectors. */
-AI void rough_add(const vf *a, vf *sum, const int n, vf reference, vf scale)
+/* sum += 2^((a - reference) * scale), roughly, for n vectors; offset = -reference * scale. */
+AI void rough_add(const vf *a, vf *sum, const int n, vf scale, vf offset)
 {
     vf t[4], e[4];
-    for (int j = 0; j < n; j++) t[j] = vf_sub(a[j], reference);
-    for (int j = 0; j < n; j++) t[j] = vf_mul(t[j], scale);
+    for (int j = 0; j < n; j++) t[j] = vf_fma(a[j], scale, offset);
     vf_rough_exp2(t, e, n);
     for (int j = 0; j < n; j++) sum[j] = vf_add(sum[j], e[j]);
 }
@@ -32,15 +31,16 @@ AI void rough_add(const vf *a, vf *sum, const int n, vf reference, vf scale)
 AI vf read_span(const void *data, int64_t i, float *copy, read_flags *flags, const rough *r, vf *block_sum,
                 const int dtype, const bool signs, const bool sums)
 {
-    vf best[4], sum[4], reference = vf_set(r->reference), scale = vf_set(r->scale);
+    vf best[4], sum[4], scale = vf_set(r->scale), offset = vf_set(-r->reference * r->scale);
     for (int j = 0; j < 4; j++) best[j] = vf_set(-LAW_INF);
     for (int j = 0; j < 4; j++) sum[j] = vf_set(0.0f);
     for (int v = 0; v < GROUP; v += 4) {
         vf a[4];
         for (int j = 0; j < 4; j++) a[j] = read_vector(data, i + (v + j) * VL, copy, dtype);
         for (int j = 0; j < 4; j++) best[j] = vf_max(a[j], best[j]);
-        if (sums) rough_add(a, sum, 4, reference, scale);
-        flags->nan = vm_or(flags->nan, vm_or(vm_nan(a[0], a[1]), vm_nan(a[2], a[3])));
+        if (sums) rough_add(a, sum, 4, scale, offset);
+        if (!sums || !ROUGH_KEEPS_NAN) /* else the sums tell */
+            flags->nan = vm_or(flags->nan, vm_or(vm_nan(a[0], a[1]), vm_nan(a[2], a[3])));
         if (signs)
             for (int j = 0; j < 4; j++) flags->negative = vm_or(flags->negative, vm_gt(vf_set(0.0f), a[j]));
     }
@@ -65,7 +65,7 @@ static bool probe_row(const void *data, int64_t n, int dtype, rough *r)
     vf sum = vf_set(0.0f);
     for (int64_t i = 0; i < PROBES; i += VL) {
         vf a = vf_load(x + i);
-        rough_add(&a, &sum, 1, vf_set(best), vf_set(r->scale));
+        rough_add(&a, &sum, 1, vf_set(r->scale), vf_set(-best * r->scale));
     }
     r->probed = vf_sum(sum);
     return r->probed < 5;
@@ -159,7 +159,10 @@ static bool read_row(state *s, float *copy, float sum_scale)
     s->rough.probed = 0;
     if (sum_scale > 0 && probe_row(s->row->data, s->length, s->call->dtype, &s->rough)) {
         read_with_sums(s, copy);
-        s->rough.ready = !(s->status & TOMBOLA_ROW_NAN) && rough_in_range(s);
+        double sum = 0;
+        for (int64_t b = 0; b * BLOCK < s->length; b++) sum += s->rough.block[b];
+        if (sum != sum) read_plain(s, copy); /* NaN in the row, or infinities of both signs */
+        s->rough.ready = sum == sum && !(s->status & TOMBOLA_ROW_NAN) && rough_in_range(s);
     } else {
         read_plain(s, copy);
     }

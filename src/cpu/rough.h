@@ -5,11 +5,11 @@
  * S = sum of 2^t~ over the row by blocks, less the same floats of the list's tokens. With tau = (x - m) * s
  * the real exponent (m the maximum, s the scale), r the sums' reference, D = (m - r) * s >= 0:
  *
- *   t~ has two roundings of (x - r) * s = tau + D:  |t~ - tau - D| <= 2^-23 (|tau| + D)(1 + 2^-24)
+ *   t~ = fma(x, s, fl(-r s)), with R = |r s|:      |t~ - tau - D| <= 2^-24 (|tau| + D + R)(1 + 2^-23)
  *   the law's t has two roundings of tau:           |t - tau|      <= 2^-23 |tau| (1 + 2^-24)
  *   2^t~ is computed within ROUGH_POLYNOMIAL, W within 2^-22 and one unit (docs/law.md)
  *   so a tail token's weight is 2^40 * 2^(t~ - D) within a relative error of
- *       ROUGH_POLYNOMIAL + 2^-22 + ln 2 * 2^-23 * (2 |tau| + D)  (and second-order terms), and one unit.
+ *       ROUGH_POLYNOMIAL + 2^-22 + ln 2 * 2^-24 * (3 |tau| + D + R)  (and second-order terms), and one unit.
  *
  * Summed over the tail, of mass T: the weighted mean of |tau| is at most 41 (beyond it W = 0, and the float
  * sum is off by less than a unit a token), and sum w |tau| <= Z log2(V / (Z / w(m))) <= Z * 22, because the
@@ -25,7 +25,7 @@ static OUTLINE void rough_pass(state *s, float scale)
 {
     s->rough.scale = scale;
     s->rough.reference = s->maximum;
-    vf reference = vf_set(s->maximum), by = vf_set(scale);
+    vf by = vf_set(scale), offset = vf_set(-s->maximum * scale);
     for (int64_t from = 0; from < s->length; from += BLOCK) {
         int64_t to = from + BLOCK < s->length ? from + BLOCK : s->length, i = from;
         vf total = vf_set(0.0f);
@@ -35,7 +35,7 @@ static OUTLINE void rough_pass(state *s, float scale)
             for (int v = 0; v < GROUP; v += 4) {
                 vf a[4];
                 for (int j = 0; j < 4; j++) a[j] = vf_load(s->x + i + (v + j) * VL);
-                rough_add(a, sum, 4, reference, by);
+                rough_add(a, sum, 4, by, offset);
             }
             total = vf_add(total, vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])));
         }
@@ -43,7 +43,7 @@ static OUTLINE void rough_pass(state *s, float scale)
         for (; i < to; i += VL) {
             vf a = to - i >= VL ? vf_load(s->x + i) : vf_load_first(s->x + i, (int)(to - i));
             vf f = vf_set(0.0f);
-            rough_add(&a, &f, 1, reference, by);
+            rough_add(&a, &f, 1, by, offset);
             rest += vf_sum(f);
         }
         s->rough.block[from / BLOCK] = vf_sum(total) + rest;
@@ -54,12 +54,12 @@ static OUTLINE void rough_pass(state *s, float scale)
 /* The float that the sums hold for each value of a list, added up for entries [from, to). */
 static double rough_list_sum(const state *s, const list *l, int64_t from, int64_t to)
 {
-    vf reference = vf_set(s->rough.reference), scale = vf_set(s->rough.scale);
+    vf scale = vf_set(s->rough.scale), offset = vf_set(-s->rough.reference * s->rough.scale);
     double total = 0;
     for (int64_t i = from; i < to; i += VL) {
         vf a = to - i >= VL ? vf_load(l->x + i) : vf_load_first(l->x + i, (int)(to - i));
         vf f = vf_set(0.0f);
-        rough_add(&a, &f, 1, reference, scale);
+        rough_add(&a, &f, 1, scale, offset);
         if (to - i < VL) f = vf_keep(vm_first((int)(to - i)), f);
         total += vf_sum(f);
     }
@@ -82,7 +82,8 @@ static tail measure_tail(const state *s)
     tail t = {.unit = 0x1p40 * exp2(-distance)};
     t.mass = rest * t.unit;
     double mean = 41 * rest < 22 * sum ? 41 * rest : 22 * sum; /* bounds sum w |tau| */
-    double relative = (ROUGH_POLYNOMIAL + 0x1p-22) * rest + 0.6932 * 0x1p-23 * (2 * mean + distance * rest);
+    double far = fabs((double)s->rough.reference * s->rough.scale) + distance;
+    double relative = (ROUGH_POLYNOMIAL + 0x1p-22) * rest + 0.6932 * 0x1p-24 * (3 * mean + far * rest);
     t.error = (1.01 * relative + 11 * 0x1p-24 * sum) * t.unit + 2 * (double)s->length + 2;
     return t;
 }

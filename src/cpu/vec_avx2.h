@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #define VL 8
+#define ROUGH_KEEPS_NAN 1 /* vf_rough_exp2 of NaN is NaN */
 
 typedef __m256 vf;
 typedef __m256 vm;
@@ -97,7 +98,8 @@ AI vf vf_scale(vf q, vf n)
 AI void vf_rough_exp2(const vf *t, vf *e, const int n)
 {
     vf k[4], f[4];
-    for (int j = 0; j < n; j++) f[j] = vf_max(t[j], vf_set(-100.0f)); /* scaling stays among normal numbers */
+    for (int j = 0; j < n; j++)
+        f[j] = vf_max(vf_set(-100.0f), t[j]); /* scaling stays among normal numbers; NaN stays */
     for (int j = 0; j < n; j++) k[j] = vf_rint(f[j]);
     for (int j = 0; j < n; j++) f[j] = vf_sub(f[j], k[j]);
     for (int j = 0; j < n; j++) e[j] = vf_fma(vf_set(0x1.3997d6p-7f), f[j], vf_set(0x1.ca1440p-5f));

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #define VL 16
+#define ROUGH_KEEPS_NAN 1 /* vf_rough_exp2 of NaN is NaN */
 
 typedef __m512 vf;
 typedef __mmask16 vm;

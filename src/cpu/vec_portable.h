@@ -5,6 +5,7 @@
  * vf is a vector of VL floats, vm a mask of VL lanes. Comparisons are false for NaN.
  */
 #define VL 4
+#define ROUGH_KEEPS_NAN 0 /* vf_rough_exp2 of NaN is NaN */
 
 typedef float vf __attribute__((vector_size(16)));
 typedef int32_t vm __attribute__((vector_size(16)));
