@@ -1,0 +1,99 @@
+/*
+ * What bounds the candidates of the streaming kernel (fast_stream.cuh), from what its pass kept: the row's
+ * f32 mass from the warps' sums, and a bound from a histogram of the groups' maxima.
+ */
+#ifndef TB_CUDA_FAST_BOUND_CUH
+#define TB_CUDA_FAST_BOUND_CUH
+
+#include "fast_shared.cuh"
+
+/* The f32 mass of the row: *relative in units of 2^-40 * 2^r, r the maximum's reference exponent, and *unit,
+ * what turns these into units of 2^-40 of the maximum. By one warp or more, each alone. */
+template <class S> TB_DEV double tb_estimate(const S &s, float maximum, float c, double *unit)
+{
+    float r = tb_reference_exponent(maximum, c);
+    uint64_t fixed = 0;
+#pragma unroll 1
+    for (int i = (int)tb_lane(); i < S::ROW_WARPS; i += 32)
+        fixed += (uint64_t)((double)s.warp[i].fixed *
+                            (double)tb_power(tb_reference_exponent(law_key_value(s.warp[i].key), c) - r));
+    *unit = (double)tb_ex2(__fmaf_rn(-maximum, c, r));
+    return (double)tb_warp_sum64(fixed);
+}
+
+/* The bound by a histogram of the groups' maxima over [least, maximum]; -inf where too little reaches
+ * `least`. wanted: mass in units of the maximum's weight, or infinity; k: tokens, or TB_OFF. */
+template <int C, int NT, class S>
+static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float least, float c, int maxima,
+                                                           int32_t k, float wanted)
+{
+    S &s = *(S *)tb_fast_bytes;
+    const int tid = threadIdx.x, lane = tid & 31;
+    const float bins = 255.0f / fmaxf(maximum - least, 1e-20f);
+    for (int i = tid; i < maxima; i += TB_SEEKERS) {
+        float m = s.group[i];
+        if (m >= least) atomicAdd(&s.group_count[min(255, (int)((maximum - m) * bins))], 1u);
+    }
+    tb_seek_barrier();
+    if (C > 1) {
+        for (int i = tid; i < 32 * C; i += TB_SEEKERS) {
+            const uint32_t *from = &s.group_count[i % 32 * 8];
+            uint4 word = make_uint4(from[0] | from[1] << 16, from[2] | from[3] << 16, from[4] | from[5] << 16,
+                                    from[6] | from[7] << 16);
+            tb_mail_16(&s.histogram[blockIdx.x % C][i % 32], i / 32, word, &s.mail_histogram);
+        }
+        tb_mail_wait(&s.mail_histogram);
+        const uint32_t *counts = (const uint32_t *)s.histogram;
+        uint32_t even = 0, odd = 0;
+        if (tid < 128) {
+#pragma unroll
+            for (int r = 0; r < C; r++) {
+                even += counts[r * 128 + tid] & 0xffffu;
+                odd += counts[r * 128 + tid] >> 16;
+            }
+            s.group_count_all[tid * 2] = even;
+            s.group_count_all[tid * 2 + 1] = odd;
+        }
+    } else {
+        for (int i = tid; i < 256; i += TB_SEEKERS) s.group_count_all[i] = s.group_count[i];
+    }
+    tb_seek_barrier();
+    if (tid < 32) {
+        uint32_t have = 0;
+        float mass = 0.0f, one[8], step = __fdividef(-c, bins);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            uint32_t bin = s.group_count_all[lane * 8 + i];
+            one[i] = (float)bin * tb_ex2(((float)(lane * 8 + i) + 0.5f) * step);
+            have += bin;
+            mass += one[i];
+        }
+        uint32_t before = tb_warp_scan(have) - have, hit = 256, full = 256;
+        float mass_end = mass;
+#pragma unroll
+        for (int d = 1; d < 32; d *= 2) {
+            float below = __shfl_up_sync(TB_WHOLE_WARP, mass_end, d);
+            if (lane >= d) mass_end += below;
+        }
+        float mass_before = mass_end - mass;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            before += s.group_count_all[lane * 8 + i];
+            mass_before += one[i];
+            if (hit == 256 && ((int32_t)before >= k || mass_before >= wanted)) hit = lane * 8 + i;
+            if (full == 256 && before >= 384) full = lane * 8 + i;
+        }
+        hit = tb_warp_min(hit);
+        full = tb_warp_min(full);
+        /* where groups hold several great tokens their maxima promise too little: take many, and see */
+        if (hit == 256 && k == TB_OFF) hit = full;
+        if (lane == 0)
+            s.bound = hit == 256   ? -LAW_INF
+                      : hit == 255 ? least
+                                   : fmaxf(maximum - ((float)hit + 1.01f) / bins, least);
+    }
+    tb_seek_barrier();
+    return s.bound;
+}
+
+#endif
