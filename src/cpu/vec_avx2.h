@@ -4,6 +4,8 @@
  */
 #include <immintrin.h>
 
+#include "vec_avx2_lanes.h"
+
 #define VL 8
 #define ROUGH_KEEPS_NAN 1 /* vf_rough_exp2 of NaN is NaN */
 
@@ -186,13 +188,10 @@ AI double vf_sum(vf a)
     return _mm_cvtsd_f64(pair) + _mm_cvtsd_f64(_mm_unpackhi_pd(pair, pair));
 }
 
-/* Lane numbers of the set bits of an 8-bit mask, packed: byte i of the entry is the i-th one. Made by
- * spreading the mask's bits to bytes and extracting those bytes of 7..0 (BMI2). */
+/* Lane numbers of the set bits of an 8-bit mask, packed. */
 AI __m256i packed_lanes(unsigned mask)
 {
-    uint64_t bytes = _pdep_u64(mask, 0x0101010101010101u) * 0xff;
-    uint64_t lanes = _pext_u64(0x0706050403020100u, bytes);
-    return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)lanes));
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)&packed_lanes_of[mask]));
 }
 
 AI int vf_compress(float *out, vm m, vf a)
@@ -219,11 +218,11 @@ AI void vi_pack(int32_t *out, vm m, const int32_t *ids)
 AI int vi_collect(int32_t *out, const float *p, vf bound, int32_t base)
 {
     int n = 0;
-    for (int i = 0; i < 16 * VL; i += 2 * VL) {
-        vm a = vm_ge(vf_load(p + i), bound), b = vm_ge(vf_load(p + i + VL), bound);
-        if (!vm_any(vm_or(a, b))) continue;
-        n += vi_compress(out + n, a, base + i);
-        n += vi_compress(out + n, b, base + i + VL);
+    for (int i = 0; i < 16 * VL; i += 4 * VL) {
+        vm m[4];
+        for (int j = 0; j < 4; j++) m[j] = vm_ge(vf_load(p + i + j * VL), bound);
+        if (!vm_any(vm_or(vm_or(m[0], m[1]), vm_or(m[2], m[3])))) continue;
+        for (int j = 0; j < 4; j++) n += vi_compress(out + n, m[j], base + i + j * VL);
     }
     return n;
 }
@@ -286,13 +285,15 @@ AI void vmass_add_both(vmass *all, vmass *some, const vm m[4], const vf a[4])
 
 AI int vm_count4(const vm m[4])
 {
-    return vm_count(m[0]) + vm_count(m[1]) + vm_count(m[2]) + vm_count(m[3]);
+    unsigned low = (unsigned)_mm256_movemask_ps(m[0]) | (unsigned)_mm256_movemask_ps(m[1]) << 8;
+    unsigned high = (unsigned)_mm256_movemask_ps(m[2]) | (unsigned)_mm256_movemask_ps(m[3]) << 8;
+    return __builtin_popcount(low | high << 16);
 }
 
+/* Without branches: whether a vector has a chosen lane is hard to predict. */
 AI int vi_compress4(int32_t *out, const vm m[4], int32_t base)
 {
     int n = 0;
-    for (int j = 0; j < 4; j++)
-        if (vm_any(m[j])) n += vi_compress(out + n, m[j], base + j * VL);
+    for (int j = 0; j < 4; j++) n += vi_compress(out + n, m[j], base + j * VL);
     return n;
 }
