@@ -88,10 +88,10 @@ TOMBOLA_API const char *tombola_result_string(tombola_result result);
  * row's token and ids are -1, counts, masses and ranks 0, log-probabilities and entropy NaN,
  * probabilities 0 and masked logits -inf. */
 enum {
-    TOMBOLA_ROW_NAN = 1,      /* NaN entries were left out */
-    TOMBOLA_ROW_POS_INF = 2,  /* +inf entries: only they can be drawn, equally likely */
-    TOMBOLA_ROW_NEGATIVE = 4, /* probabilities only: negative entries were left out */
-    TOMBOLA_ROW_EMPTY = 8,    /* nothing to draw from */
+    TOMBOLA_ROW_NAN = 1,       /* NaN entries were left out */
+    TOMBOLA_ROW_POS_INF = 2,   /* +inf entries: only they can be drawn, equally likely */
+    TOMBOLA_ROW_NEGATIVE = 4,  /* probabilities only: negative entries were left out */
+    TOMBOLA_ROW_EMPTY = 8,     /* nothing to draw from */
     TOMBOLA_ROW_BAD_PARAM = 16 /* a parameter of the row is NaN, a temperature is negative, or its
                                   row_index, slot_index, row_start or row_length is out of range */
 };
@@ -172,24 +172,24 @@ typedef struct tombola_call {
     size_t struct_size; /* sizeof(tombola_call) */
 
     /* Source: element (r, i) is data[r * row_stride + i], or data[row_start[r] + i] for ragged rows. */
-    const void *data;         /* any alignment that suits the dtype's elements */
-    int32_t kind;             /* tombola_kind */
-    int32_t dtype;            /* tombola_dtype */
-    int64_t rows;             /* rows of output; 0 does nothing */
-    int64_t vocab_size;       /* 1 .. TOMBOLA_MAX_VOCAB_SIZE; for ragged rows the greatest length */
-    int64_t row_stride;       /* elements from one row to the next; 0 = vocab_size */
-    int64_t source_rows;      /* rows in data; 0 = rows */
-    int64_t data_size;        /* elements in data, for bounds checks; 0 = not checked */
-    const int32_t *row_index; /* [rows] output row -> source row; NULL = the same */
-    const int64_t *row_start; /* [source_rows] ragged: first element of a row; NULL = r * row_stride */
-    const int32_t *row_length;   /* [source_rows] ragged: elements in a row; NULL = vocab_size */
-    const int32_t *slot_index;   /* [rows] output row -> slot of the per-slot arrays; NULL = row r has
-                                    slot r, or slot 0 where slot_count is 1 */
-    int64_t slot_count;          /* length of the per-slot arrays; 0 = rows */
+    const void *data;          /* any alignment that suits the dtype's elements */
+    int32_t kind;              /* tombola_kind */
+    int32_t dtype;             /* tombola_dtype */
+    int64_t rows;              /* rows of output; 0 does nothing */
+    int64_t vocab_size;        /* 1 .. TOMBOLA_MAX_VOCAB_SIZE; for ragged rows the greatest length */
+    int64_t row_stride;        /* elements from one row to the next; 0 = vocab_size */
+    int64_t source_rows;       /* rows in data; 0 = rows */
+    int64_t data_size;         /* elements in data, for bounds checks; 0 = not checked */
+    const int32_t *row_index;  /* [rows] output row -> source row; NULL = the same */
+    const int64_t *row_start;  /* [source_rows] ragged: first element of a row; NULL = r * row_stride */
+    const int32_t *row_length; /* [source_rows] ragged: elements in a row; NULL = vocab_size */
+    const int32_t *slot_index; /* [rows] output row -> slot of the per-slot arrays; NULL = row r has
+                                  slot r, or slot 0 where slot_count is 1 */
+    int64_t slot_count;        /* length of the per-slot arrays; 0 = rows */
     const struct tombola_adjust *adjust; /* must be NULL */
 
-    /* Chain: an empty one keeps every token at temperature 1. vLLM's order, the default of the command
-     * line's plain options elsewhere, is temperature, min_p, top_k, top_p. */
+    /* Chain: an empty one keeps every token at temperature 1. vLLM applies its parameters in the order
+     * temperature, min_p, top_k, top_p. */
     const tombola_step *steps; /* [step_count] */
     int32_t step_count;
     int32_t ties; /* tombola_ties */
@@ -210,35 +210,35 @@ typedef struct tombola_call {
     const uint64_t *random;  /* [rows, draws] 64 uniform bits per draw, instead of Philox; EXACT only */
 
     /* Outputs: each pointer that is not NULL is filled. */
-    int32_t *tokens;          /* [rows, draws] */
-    uint32_t *status;         /* [rows] TOMBOLA_ROW_ bits */
-    int32_t *rounds;          /* [rows, draws] trials of REJECTION and DUAL_PIVOT; 0 for EXACT */
-    float *logprobs;          /* [rows, draws] natural log of the drawn token's final probability */
-    float *raw_logprobs;      /* [rows, draws] the same before the chain: temperature 1, all tokens */
-    int32_t *ranks;           /* [rows, draws] tokens whose value >= the drawn one's (1 = greatest) */
-    int32_t *kept_count;      /* [rows] tokens that the chain keeps */
-    int32_t *kept_ids;        /* [rows, kept_capacity] ascending, padded with -1; when kept_count exceeds
-                                 kept_capacity the lowest ids are stored */
+    int32_t *tokens;     /* [rows, draws] */
+    uint32_t *status;    /* [rows] TOMBOLA_ROW_ bits */
+    int32_t *rounds;     /* [rows, draws] trials of REJECTION and DUAL_PIVOT; 0 for EXACT */
+    float *logprobs;     /* [rows, draws] natural log of the drawn token's final probability */
+    float *raw_logprobs; /* [rows, draws] the same before the chain: temperature 1, all tokens */
+    int32_t *ranks;      /* [rows, draws] tokens whose value >= the drawn one's (1 = greatest) */
+    int32_t *kept_count; /* [rows] tokens that the chain keeps */
+    int32_t *kept_ids;   /* [rows, kept_capacity] ascending, padded with -1; when kept_count exceeds
+                            kept_capacity the lowest ids are stored */
     int64_t kept_capacity;
-    uint64_t *kept_mass;      /* [rows] mass of the kept tokens */
-    uint64_t *total_mass;     /* [rows] mass before the first step that is not a temperature */
-    float *probabilities;     /* [rows, probabilities_stride] renormalised; 0 outside the kept set */
+    uint64_t *kept_mass;          /* [rows] mass of the kept tokens */
+    uint64_t *total_mass;         /* [rows] mass before the first step that is not a temperature */
+    float *probabilities;         /* [rows, probabilities_stride] renormalised; 0 outside the kept set */
     int64_t probabilities_stride; /* 0 = vocab_size */
-    void *masked_logits;      /* [rows, masked_stride], the source's dtype: its own bits where kept, -inf
-                                 elsewhere. In place (== data): at the source's own positions, and
-                                 refused together with row_index */
-    int64_t masked_stride;    /* 0 = vocab_size; ignored in place */
-    int32_t *top_ids;         /* [rows, top_count] greatest values first, lowest index first among equals,
-                                 padded with -1 */
-    float *top_logprobs;      /* [rows, top_count] padded with -inf */
+    void *masked_logits;          /* [rows, masked_stride], the source's dtype: its own bits where kept, -inf
+                                     elsewhere. In place (== data): at the source's own positions, and
+                                     refused together with row_index */
+    int64_t masked_stride;        /* 0 = vocab_size; ignored in place */
+    int32_t *top_ids;             /* [rows, top_count] greatest values first, lowest index first among equals,
+                                     padded with -1 */
+    float *top_logprobs;          /* [rows, top_count] padded with -inf */
     int32_t top_count;
-    int32_t top_raw;          /* not 0: top_ids over all tokens with raw log-probabilities; 0: over the
-                                 kept tokens with final ones */
-    const int32_t *given_ids; /* [rows, given_count] input */
-    float *given_logprobs;    /* [rows, given_count] final; -inf outside the kept set, NaN out of range */
+    int32_t top_raw;           /* not 0: top_ids over all tokens with raw log-probabilities; 0: over the
+                                  kept tokens with final ones */
+    const int32_t *given_ids;  /* [rows, given_count] input */
+    float *given_logprobs;     /* [rows, given_count] final; -inf outside the kept set, NaN out of range */
     float *given_raw_logprobs; /* [rows, given_count] raw */
     int32_t given_count;
-    float *entropy;           /* [rows] nats, of the kept tokens' distribution; NaN for probabilities */
+    float *entropy; /* [rows] nats, of the kept tokens' distribution; NaN for probabilities */
     /* For ragged rows only a row's own elements of probabilities and masked_logits are written. */
 
     /* Execution */
@@ -251,9 +251,15 @@ typedef struct tombola_call {
 } tombola_call;
 
 #ifdef __cplusplus
-#define TOMBOLA_CALL_INIT {sizeof(tombola_call)}
+#define TOMBOLA_CALL_INIT                                                                                    \
+    {                                                                                                        \
+        sizeof(tombola_call)                                                                                 \
+    }
 #else
-#define TOMBOLA_CALL_INIT {.struct_size = sizeof(tombola_call)}
+#define TOMBOLA_CALL_INIT                                                                                    \
+    {                                                                                                        \
+        .struct_size = sizeof(tombola_call)                                                                  \
+    }
 #endif
 
 /* ---- Context ------------------------------------------------------------------------------ */
@@ -291,8 +297,7 @@ TOMBOLA_API void tombola_context_destroy(tombola_context *context);
  * workspace needs the alignment of malloc on the host and 256 bytes on the device.
  */
 TOMBOLA_API TOMBOLA_MUST_CHECK tombola_result tombola_workspace_size(const tombola_context *context,
-                                                                     const tombola_call *call,
-                                                                     size_t *size,
+                                                                     const tombola_call *call, size_t *size,
                                                                      tombola_error *error);
 
 /*
