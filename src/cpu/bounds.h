@@ -9,7 +9,8 @@ typedef struct interval {
 /* How the interval is made from floats: positive errors are added outwards, and the ends are clamped. */
 static interval make_interval(double low, double high)
 {
-    interval z = {low > 0 ? (uint64_t)low : 0, high < 0x1p63 ? (uint64_t)high + 1 : UINT64_MAX >> 1};
+    /* not 0, of which no share would keep a token */
+    interval z = {low > 1 ? (uint64_t)low : 1, high < 0x1p63 ? (uint64_t)high + 1 : UINT64_MAX >> 1};
     return z;
 }
 

@@ -102,7 +102,7 @@ AI void read_all(state *s, float *copy, const int dtype, const bool signs, const
         best = vf_max(a, best);
         span++;
     }
-    if (sums && span * SPAN % BLOCK != 0) s->rough.block[span * SPAN / BLOCK] = vf_sum(block_sum);
+    if (sums && n % BLOCK != 0) s->rough.block[n / BLOCK] = vf_sum(block_sum);
     s->spans = span;
     s->maximum = vf_greatest(best);
     if (vm_any(flags.nan)) s->status |= TOMBOLA_ROW_NAN;
