@@ -79,7 +79,7 @@ test)
     need gcc gcc
     need g++ g++
     need clang clang
-    need pkg-config pkg-config
+    compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null || need libFuzzer libclang-rt-dev
     need nm binutils
     need clang-format-14 clang-format-14
     need cmocka.h libcmocka-dev

@@ -32,7 +32,7 @@ static tombola_result check_source(tombola_call *c, tombola_error *error)
         REFUSE("data_size", "data_size is %lld; it must not be negative", (long long)c->data_size);
     bool dense = !c->row_start && !c->row_length;
     if (dense && c->data_size > 0 && c->source_rows > 0 &&
-        c->data_size < (c->source_rows - 1) * c->row_stride + c->vocab_size)
+        (c->data_size < c->vocab_size || (c->data_size - c->vocab_size) / c->row_stride < c->source_rows - 1))
         REFUSE("data_size", "data_size is %lld elements, too few for %lld rows of %lld with stride %lld",
                (long long)c->data_size, (long long)c->source_rows, (long long)c->vocab_size,
                (long long)c->row_stride);

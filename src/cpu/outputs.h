@@ -116,12 +116,6 @@ static OUTLINE void write_masked(const state *s, void *out)
     mask_range_16(s->x + split, from + split, to + split, rest, s->cut.above, low);
 }
 
-static int by_order(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The greatest tokens of the row in order; those of a kept set are the first of them. */
 static void write_top(state *s, uint64_t mass, uint64_t raw_mass, const weights *raw)
 {
@@ -151,7 +145,7 @@ static void write_top(state *s, uint64_t mass, uint64_t raw_mass, const weights 
     for (int64_t i = 0; i < s->found.n && wanted > 0; i++)
         if (s->found.x[i] >= least)
             key[n++] = (uint64_t)~law_key(s->found.x[i]) << 32 | (uint32_t)s->found.id[i];
-    qsort(key, (size_t)n, sizeof *key, by_order);
+    tb_sort(key, n);
     for (int64_t i = 0; i < call->top_count; i++) {
         bool present = i < n && i < wanted;
         int32_t id = present ? (int32_t)(uint32_t)key[i] : -1;

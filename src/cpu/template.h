@@ -3,8 +3,8 @@
 #define TB_CPU_TEMPLATE_H
 
 #include <math.h>
-#include <stdlib.h>
 
+#include "../call/sort.h"
 #include "../law/logprob.h"
 #include "../law/mass.h"
 #include "../law/order.h"

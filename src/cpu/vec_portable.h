@@ -9,6 +9,7 @@
 
 typedef float vf __attribute__((vector_size(16)));
 typedef int32_t vm __attribute__((vector_size(16)));
+typedef uint32_t vu __attribute__((vector_size(16)));
 
 AI vf vf_set(float a)
 {
@@ -120,8 +121,8 @@ AI vf vf_floor(vf a)
 /* q * 2^n, both normal numbers, n an integer. */
 AI vf vf_scale(vf q, vf n)
 {
-    vm bits = (vm)(n + 0x1.8p23f); /* the integer stands in the low bits */
-    return (vf)((vm)q + (bits << 23));
+    vu bits = (vu)(n + 0x1.8p23f); /* the integer stands in the low bits */
+    return (vf)((vu)q + (bits << 23));
 }
 
 /* e = 2^t for n <= 4 vectors, within a relative error of ROUGH_POLYNOMIAL for |t| <= 100; at most 2^-99 for

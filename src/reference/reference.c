@@ -1,8 +1,7 @@
 /* Row, order, chain and the exact draw (law, sections 1 to 5). */
 #include "reference.h"
 
-#include <stdlib.h>
-
+#include "../call/sort.h"
 #include "../law/mass.h"
 #include "../law/order.h"
 #include "../law/philox.h"
@@ -59,15 +58,9 @@ static uint32_t read_row(ref_state *state)
     return status;
 }
 
-static int by_key(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static void sort_row(ref_state *state)
 {
-    qsort(state->key, (size_t)state->all, sizeof *state->key, by_key);
+    tb_sort(state->key, state->all);
     for (int64_t i = 0; i < state->all; i++) state->order[i] = (uint32_t)state->key[i];
     state->kept = state->all;
     state->maximum = state->value[state->order[0]];

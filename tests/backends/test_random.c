@@ -11,7 +11,7 @@
 
 #include "sweep.h"
 
-#define DEFAULT_COUNT 2500
+#define DEFAULT_COUNT 4000
 
 static tombola_context *contexts[4]; /* by instruction set; NULL: not to be tested */
 static uint64_t seed = 20260101, count = DEFAULT_COUNT, first;

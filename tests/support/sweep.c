@@ -49,6 +49,8 @@ static int64_t pick_vocab_size(rng *r, int64_t greatest)
     case 12: n = (int64_t)16 << rng_below(r, 12); break;
     case 13: n = ((int64_t)16 << rng_below(r, 12)) + (rng_one_in(r, 2) ? 1 : -1); break;
     case 14: n = LARGE[rng_below(r, rng_one_in(r, 3) ? 4 : 1)]; break;
+    case 15:
+    case 16: n = 1024 * (1 + rng_below(r, 60)) + rng_below(r, 513) - 256; break; /* about whole blocks */
     default: n = 1 + rng_below(r, 70000);
     }
     return n < greatest ? n : 1 + n % greatest;
@@ -223,6 +225,9 @@ static void make_randomness(sweep_case *c, rng *r)
 static void make_outputs(sweep_case *c, rng *r)
 {
     static const unsigned TYPICAL[] = {
+        /* a token alone is what backends have their shortest paths for */
+        1u << OUT_TOKENS,
+        1u << OUT_TOKENS,
         1u << OUT_TOKENS,
         1u << OUT_TOKENS | 1u << OUT_STATUS | 1u << OUT_LOGPROBS,
         1u << OUT_TOKENS | 1u << OUT_KEPT_COUNT | 1u << OUT_KEPT_MASS,
@@ -244,9 +249,9 @@ static void make_outputs(sweep_case *c, rng *r)
     call->given_ids = given;
     if (rng_one_in(r, 3)) call->probabilities_stride = v + rng_below(r, 20);
     if (rng_one_in(r, 3)) call->masked_stride = v + rng_below(r, 20);
-    c->mask = rng_one_in(r, 3)   ? OUT_ALL
-              : rng_one_in(r, 2) ? TYPICAL[rng_below(r, sizeof TYPICAL / sizeof *TYPICAL)]
-                                 : (unsigned)rng_next(r) & OUT_ALL;
+    c->mask = rng_one_in(r, 4)    ? OUT_ALL
+              : !rng_one_in(r, 3) ? TYPICAL[rng_below(r, sizeof TYPICAL / sizeof *TYPICAL)]
+                                  : (unsigned)rng_next(r) & OUT_ALL;
     c->in_place = !call->row_index && rng_one_in(r, 6);
     if (c->in_place) c->mask &= ~(1u << OUT_MASKED);
 }
