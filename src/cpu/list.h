@@ -168,7 +168,7 @@ static int64_t merge_groups(const state *s, int64_t least, const float **x)
     int64_t left = rows / merge;
     *x = s->group;
     if (merge == 1) return rows * VL;
-    float *merged = s->found.x; /* no list is there yet */
+    float *merged = s->merged;
     for (int64_t i = 0; i < left; i++) {
         vf best = vf_load(s->group + i * VL);
         for (int64_t j = 1; j < merge; j++) best = vf_max(vf_load(s->group + (i + j * left) * VL), best);

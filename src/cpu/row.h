@@ -17,6 +17,7 @@ static size_t lay_out(const tombola_call *call, char *base, state *s, float **co
            list_blocks = n / LIST_BLOCK + 2;
     size_t at = 0, values = n * sizeof(float), ids = n * sizeof(int32_t);
     size_t group = take(&at, values / GROUP + LIST_PAD * sizeof(float));
+    size_t merged = take(&at, values / GROUP + LIST_PAD * sizeof(float));
     size_t found_x = take(&at, values), found_id = take(&at, ids), kept_x = take(&at, values);
     size_t kept_id = take(&at, ids), scratch = take(&at, 3 * ((values + 63) / 64 * 64));
     size_t block = take(&at, (blocks > list_blocks ? blocks : list_blocks) * sizeof(uint64_t));
@@ -26,6 +27,7 @@ static size_t lay_out(const tombola_call *call, char *base, state *s, float **co
     size_t widened = take(&at, call->dtype == TOMBOLA_F32 ? 0 : values);
     if (!s) return at;
     s->group = (float *)(base + group);
+    s->merged = (float *)(base + merged);
     s->found = (list){(float *)(base + found_x), (int32_t *)(base + found_id), 0};
     s->kept = (list){(float *)(base + kept_x), (int32_t *)(base + kept_id), 0};
     for (int i = 0; i < 3; i++)
