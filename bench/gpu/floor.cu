@@ -3,7 +3,8 @@
 #include <cuda_runtime.h>
 
 template <int THREADS, int UNROLL>
-__global__ void __launch_bounds__(THREADS) read_kernel(const uint4 *__restrict__ from, uint64_t count, unsigned *sink)
+__global__ void __launch_bounds__(THREADS)
+    read_kernel(const uint4 *__restrict__ from, uint64_t count, unsigned *sink)
 {
     unsigned sum = 0;
     const uint64_t stride = (uint64_t)gridDim.x * THREADS;
@@ -20,7 +21,8 @@ __global__ void __launch_bounds__(THREADS) read_kernel(const uint4 *__restrict__
     if (sum == 0x9e3779b9) *sink = sum; // keeps the loads
 }
 
-template <int THREADS, int UNROLL> static int launch(const void *from, uint64_t count, unsigned *sink, cudaStream_t stream)
+template <int THREADS, int UNROLL>
+static int launch(const void *from, uint64_t count, unsigned *sink, cudaStream_t stream)
 {
     int device = 0, processors = 1, blocks = 1;
     cudaGetDevice(&device);
@@ -28,13 +30,14 @@ template <int THREADS, int UNROLL> static int launch(const void *from, uint64_t 
     cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, read_kernel<THREADS, UNROLL>, THREADS, 0);
     const uint64_t needed = (count + (uint64_t)THREADS * UNROLL - 1) / ((uint64_t)THREADS * UNROLL);
     const uint64_t most = (uint64_t)processors * blocks;
-    read_kernel<THREADS, UNROLL><<<(unsigned)(needed < most ? needed : most), THREADS, 0, stream>>>((const uint4 *)from, count, sink);
+    read_kernel<THREADS, UNROLL>
+        <<<(unsigned)(needed < most ? needed : most), THREADS, 0, stream>>>((const uint4 *)from, count, sink);
     return cudaGetLastError();
 }
 
 // Shape 0 .. 5; the floor is the fastest. -1 when there is no such shape.
-extern "C" __attribute__((visibility("default"))) int read_floor(int shape, const void *from, uint64_t bytes, void *sink,
-                                                                  cudaStream_t stream)
+extern "C" __attribute__((visibility("default"))) int read_floor(int shape, const void *from, uint64_t bytes,
+                                                                 void *sink, cudaStream_t stream)
 {
     const uint64_t count = bytes / sizeof(uint4);
     switch (shape) {

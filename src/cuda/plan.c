@@ -1,7 +1,6 @@
 /* The choice of kernels: a pure function of shapes. */
 #include "plan.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "fast_shapes.h"
@@ -179,60 +178,16 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
     return true;
 }
 
-/* ---- the generic kernel: a block a row, or a cluster of blocks where rows are few ---- */
-
-#define ROOM_BYTES (48 * 1024) /* no block has more static shared memory */
-#define CHUNK 1024             /* elements of a row that a warp takes at a time; 4096 in very long rows */
-
-/* `forced`: "generic_c1" to "generic_c16" name the blocks of a row. */
-static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
-                        const char *forced)
-{
-    int64_t rows = call->rows, sms = device->multiprocessors;
-    int64_t chunk = call->vocab_size > 1 << 20 ? 4 * CHUNK : CHUNK;
-    int64_t chunks = (call->vocab_size + 3 + chunk - 1) / chunk;
-    unsigned blocks = 1;
-    if (forced && strlen(forced) > 9) {
-        blocks = (unsigned)atoi(forced + 9);
-    } else if (device->major >= 9) {
-        blocks = rows <= sms / 16      ? 16
-                 : rows <= sms / 4     ? 8
-                 : rows <= sms / 2     ? 4
-                 : rows <= sms * 3 / 4 ? 2
-                                       : 1;
-        if (blocks > 8 && device->major >= 12) blocks = 8;
-        while (blocks > 1 && chunks < 4 * blocks) blocks /= 2;
-    }
-    tb_cuda_launch launch = {.kernel = "tombola_generic", .grid = (unsigned)rows * blocks, .cluster = blocks};
-    launch.threads = blocks > 2 ? 256 : row_threads(call->vocab_size);
-    if (blocks == 1 && rows <= sms && call->vocab_size > 16384) launch.threads = 1024;
-    /* Sixteen blocks hold the row in their shared memory, so that only the first pass waits for it. */
-    int64_t share = (chunks + 15) / 16 * chunk * (call->dtype == TOMBOLA_F32 ? 4 : 2);
-    if (blocks == 16 && share <= device->shared_bytes - ROOM_BYTES) launch.shared_bytes = (unsigned)share;
-    plan->launch[plan->launch_count++] = launch;
-}
-
-static bool generic_serves(const tb_cuda_device *device, const tombola_call *call, const char *forced)
-{
-    static const char *const names[] = {"generic_c1", "generic_c2", "generic_c4", "generic_c8",
-                                        "generic_c16"};
-    if (call->method != TOMBOLA_EXACT) return false;
-    if (!forced || !strcmp(forced, "generic")) return true;
-    for (int i = 0; i < 5; i++)
-        if (!strcmp(forced, names[i])) return i == 0 || (device->major >= 9 && (i < 4 || device->major < 12));
-    return false;
-}
-
 tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *call, const char *forced)
 {
     tb_cuda_plan plan = {0};
-    bool usual = !forced || !strcmp(forced, "generic") || !strcmp(forced, "rejection");
+    const char *natural = call->method == TOMBOLA_EXACT ? "generic" : "rejection";
+    bool usual = !forced || !strcmp(forced, "generic") || !strcmp(forced, natural);
     if ((!forced || !usual) && add_fast(&plan, device, call, forced)) {
         /* the fast kernels' */
-    } else if (generic_serves(device, call, forced)) {
-        add_generic(&plan, device, call, forced);
-    } else if (usual && call->method != TOMBOLA_EXACT) {
-        add(&plan, "tombola_rejection", (unsigned)call->rows, row_threads(call->vocab_size));
+    } else if (usual) {
+        add(&plan, call->method == TOMBOLA_EXACT ? "tombola_generic" : "tombola_rejection",
+            (unsigned)call->rows, row_threads(call->vocab_size));
     } else {
         return plan; /* does not do this call */
     }
