@@ -33,7 +33,7 @@ typedef struct state {
     bool infinite;    /* +inf entries */
     int32_t exponent; /* probabilities: e */
     float *group;     /* [spans * VL] maxima of groups of 16 elements */
-    float *merged;      /* [spans * VL] scratch of bounds */
+    float *merged;    /* [spans * VL] scratch of bounds */
     int64_t spans;
     list found;       /* tokens >= found_from, in index order */
     float found_from; /* NaN: no list */
