@@ -97,7 +97,8 @@ static interval total_interval(state *s, int rung, float floor, const weights *w
         return (interval){mass, mass};
     }
     if (rung == 0) return group_interval(s, floor, w);
-    if (rung == 1 && w->kind == WEIGHT_LOGITS && floor == bottom_value(s) && !(s->status & TOMBOLA_ROW_NAN)) {
+    if (rung == 1 && w->kind == WEIGHT_LOGITS && w->scale >= ROUGH_SCALE && floor == bottom_value(s) &&
+        !(s->status & TOMBOLA_ROW_NAN)) {
         if (!s->rough.ready || s->rough.scale != w->scale) rough_pass(s, w->scale);
         return rough_interval(s, w);
     }

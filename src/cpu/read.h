@@ -109,18 +109,25 @@ AI void read_all(state *s, float *copy, const int dtype, const bool signs, const
     if (vm_any(flags.negative)) s->status |= TOMBOLA_ROW_NEGATIVE;
 }
 
+/* D of rough.h: exact but for the last bits of a binary64 number, since the product of two f32 is exact
+ * there. */
+static double rough_distance(const state *s)
+{
+    return (double)s->maximum * s->rough.scale + (double)(-s->rough.reference * s->rough.scale);
+}
+
 /* The sums stay far from overflow and their reference far from underflow. */
 static bool rough_in_range(const state *s)
 {
-    double distance = ((double)s->maximum - s->rough.reference) * s->rough.scale;
-    return distance >= 0 && distance <= 64;
+    double distance = rough_distance(s);
+    return distance >= -1 && distance <= 64;
 }
 
 /* True when the probes say that no HEAD of tokens can hold half of the mass. */
 static bool is_flat(const state *s)
 {
     if (!(s->rough.probed > 0) || s->maximum == LAW_INF) return false;
-    double distance = ((double)s->maximum - s->rough.reference) * s->rough.scale;
+    double distance = rough_distance(s);
     return s->rough.probed / PROBES * (double)s->length * exp2(-distance) > 2 * HEAD;
 }
 

@@ -3,21 +3,28 @@
  *
  * The tokens of a list (the greatest ones) are weighed exactly; of all others only a float sum is known,
  * S = sum of 2^t~ over the row by blocks, less the same floats of the list's tokens. With tau = (x - m) * s
- * the real exponent (m the maximum, s the scale), r the sums' reference, D = (m - r) * s >= 0:
+ * the real exponent (m the maximum, s the scale) and o = fl(-r s), r the sums' reference:
  *
- *   t~ = fma(x, s, fl(-r s)), with R = |r s|:      |t~ - tau - D| <= 2^-24 (|tau| + D + R)(1 + 2^-23)
- *   the law's t has two roundings of tau:           |t - tau|      <= 2^-23 |tau| (1 + 2^-24)
+ *   t~ = fma(x, s, o) is one rounding of tau + D, D = m s + o:  |t~ - tau - D| <= 2^-24 (|tau| + |D|)
+ *   the law's t has two roundings of tau:                       |t - tau|      <= 2^-23 |tau| (1 + 2^-24)
  *   2^t~ is computed within ROUGH_POLYNOMIAL, W within 2^-22 and one unit (docs/law.md)
  *   so a tail token's weight is 2^40 * 2^(t~ - D) within a relative error of
- *       ROUGH_POLYNOMIAL + 2^-22 + ln 2 * 2^-24 * (3 |tau| + D + R)  (and second-order terms), and one unit.
+ *       ROUGH_POLYNOMIAL + 2^-22 + ln 2 * 2^-24 * (3 |tau| + |D|)  (and second-order terms), and one unit.
+ *
+ * The exponents stay small where that matters (|tau| <= 41, |D| <= 64), so second-order terms are below 1 %.
+ * Where fl(x - m) overflows, the law's weight is 0; with s >= ROUGH_SCALE the sums' is too, since then tau <
+ * -2^7.
  *
  * Summed over the tail, of mass T: the weighted mean of |tau| is at most 41 (beyond it W = 0, and the float
  * sum is off by less than a unit a token), and sum w |tau| <= Z log2(V / (Z / w(m))) <= Z * 22, because the
- * entropy of V tokens is at most log2 V. Sums by blocks: at most 10 additions in binary32 on the way of a
- * term, so an error below 11 * 2^-24 of S, head included. The prefix sums share these bounds: they are parts
- * of the same sum of absolute errors.
+ * entropy of V tokens is at most log2 V. A term goes through at most GROUP / 4 + 1 + BLOCK / SPAN additions
+ * in binary32 (its lane of a span, the span's four lanes, the block's spans); their error is below
+ * ROUGH_ADDITIONS of S, head included. The prefix sums share these bounds: they are parts of the same sum of
+ * absolute errors.
  */
 
+#define ROUGH_SCALE 0x1p-120f
+#define ROUGH_ADDITIONS ((GROUP / 4 + 1 + BLOCK / SPAN + 1) * 0x1p-24)
 #define ROUGH_POLYNOMIAL 3e-6 /* on [0, 1] and [-1/2, 1/2]: tests/law/test_rough.c */
 
 /* Takes the sums in a pass of their own. */
@@ -74,7 +81,7 @@ typedef struct tail {
 
 static tail measure_tail(const state *s)
 {
-    double distance = ((double)s->maximum - s->rough.reference) * s->rough.scale, sum = 0;
+    double distance = rough_distance(s), sum = 0;
     int64_t blocks = (s->length + BLOCK - 1) / BLOCK;
     for (int64_t b = 0; b < blocks; b++) sum += s->rough.block[b];
     double rest = sum - rough_list_sum(s, &s->found, 0, s->found.n);
@@ -82,9 +89,9 @@ static tail measure_tail(const state *s)
     tail t = {.unit = 0x1p40 * exp2(-distance)};
     t.mass = rest * t.unit;
     double mean = 41 * rest < 22 * sum ? 41 * rest : 22 * sum; /* bounds sum w |tau| */
-    double far = fabs((double)s->rough.reference * s->rough.scale) + distance;
-    double relative = (ROUGH_POLYNOMIAL + 0x1p-22) * rest + 0.6932 * 0x1p-24 * (3 * mean + far * rest);
-    t.error = (1.01 * relative + 11 * 0x1p-24 * sum) * t.unit + 2 * (double)s->length + 2;
+    double relative =
+        (ROUGH_POLYNOMIAL + 0x1p-22) * rest + 0.6932 * 0x1p-24 * (3 * mean + fabs(distance) * rest);
+    t.error = (1.01 * relative + ROUGH_ADDITIONS * sum) * t.unit + 2 * (double)s->length + 2;
     return t;
 }
 

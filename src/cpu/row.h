@@ -111,7 +111,7 @@ static float sum_scale(const tombola_call *call, const tb_row *row)
     for (int32_t i = 0; i < row->step_count; i++) {
         const tb_step *step = &row->steps[i];
         if (step->kind == TOMBOLA_TEMPERATURE) temper = law_temperature(step->value);
-        if (temper.mode != LAW_SCALED) return 0;
+        if (temper.mode != LAW_SCALED || temper.scale < ROUGH_SCALE) return 0;
         bool has_k = step->kind == TOMBOLA_TOP_K || step->kind == TOMBOLA_TOP_K_TOP_P;
         bool has_p = step->kind == TOMBOLA_TOP_P || step->kind == TOMBOLA_TOP_K_TOP_P;
         if (step->kind == TOMBOLA_MIN_P && step->value > 0.0f) return 0;
