@@ -7,6 +7,13 @@
 
 #define REFUSE(argument, ...) return tb_fail(error, TOMBOLA_ERROR_INVALID_ARGUMENT, argument, __VA_ARGS__)
 
+/* True when element (rows - 1, width - 1) of an array with this stride has an offset in bytes that does not
+ * fit. */
+static bool too_far(int64_t rows, int64_t stride, int64_t width)
+{
+    return rows > 1 && stride > (INT64_MAX / 16 - width) / (rows - 1);
+}
+
 static tombola_result check_source(tombola_call *c, tombola_error *error)
 {
     if (c->kind != TOMBOLA_LOGITS && c->kind != TOMBOLA_PROBABILITIES)
@@ -28,6 +35,9 @@ static tombola_result check_source(tombola_call *c, tombola_error *error)
     if (!c->row_index && c->source_rows < c->rows)
         REFUSE("source_rows", "source_rows is %lld, less than rows %lld, and there is no row_index",
                (long long)c->source_rows, (long long)c->rows);
+    if (too_far(c->source_rows, c->row_stride, c->vocab_size))
+        REFUSE("row_stride", "row_stride is %lld elements: %lld rows of it have no address",
+               (long long)c->row_stride, (long long)c->source_rows);
     if (c->data_size < 0)
         REFUSE("data_size", "data_size is %lld; it must not be negative", (long long)c->data_size);
     bool dense = !c->row_start && !c->row_length;
@@ -108,6 +118,15 @@ static tombola_result check_outputs(tombola_call *c, tombola_error *error)
     if (c->masked_logits && c->masked_logits != c->data && c->masked_stride < c->vocab_size)
         REFUSE("masked_stride", "masked_stride is %lld, less than vocab_size %lld",
                (long long)c->masked_stride, (long long)c->vocab_size);
+    if (c->kept_ids && too_far(c->rows, c->kept_capacity, c->kept_capacity))
+        REFUSE("kept_capacity", "kept_capacity is %lld: %lld rows of it have no address",
+               (long long)c->kept_capacity, (long long)c->rows);
+    if (c->probabilities && too_far(c->rows, c->probabilities_stride, c->vocab_size))
+        REFUSE("probabilities_stride", "probabilities_stride is %lld: %lld rows of it have no address",
+               (long long)c->probabilities_stride, (long long)c->rows);
+    if (c->masked_logits && too_far(c->rows, c->masked_stride, c->vocab_size))
+        REFUSE("masked_stride", "masked_stride is %lld: %lld rows of it have no address",
+               (long long)c->masked_stride, (long long)c->rows);
     if (c->masked_logits && c->masked_logits == c->data && c->row_index)
         REFUSE("masked_logits", "masked_logits in place cannot be combined with row_index");
     if (c->masked_logits && (uintptr_t)c->masked_logits % tb_dtype_size(c->dtype))
