@@ -19,6 +19,12 @@ _Noreturn void fail(const char *format, ...)
     exit(EXIT_FAIL);
 }
 
+_Noreturn void end_with_output(void)
+{
+    if (fflush(stdout) || ferror(stdout)) fail("standard output cannot be written");
+    exit(0);
+}
+
 void *allocate(size_t count, size_t size)
 {
     void *memory = calloc(count ? count : 1, size ? size : 1);

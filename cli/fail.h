@@ -1,5 +1,5 @@
 /*
- * How the command line gives up: one line on stderr, exit status 2.
+ * How the command line ends: with status 0, or with one line on stderr and status 2.
  */
 #ifndef CLI_FAIL_H
 #define CLI_FAIL_H
@@ -10,6 +10,9 @@
 
 /* Prints "tombola: MESSAGE" as exactly one line and exits. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Exits with 0 when everything printed has reached standard output, else fails. */
+_Noreturn void end_with_output(void);
 
 /* Zeroed memory for count elements, never NULL. */
 void *allocate(size_t count, size_t size);

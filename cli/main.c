@@ -50,6 +50,6 @@ int main(int argc, char **argv)
     }
     if (status < 0)
         fail("unknown %s '%s'; see 'tombola --help'", argv[1][0] == '-' ? "option" : "command", argv[1]);
-    if (fflush(stdout) || ferror(stdout)) fail("standard output cannot be written");
-    return status;
+    if (status != 0) return status;
+    end_with_output();
 }

@@ -221,7 +221,7 @@ static void take_option(options *o, command cmd, const struct entry *e, const ch
     case BACKEND: o->backend = parse_name(name, text, backends); break;
     case THREADS: o->threads = (int32_t)parse_integer(name, text, 0, 1024); break;
     case ISA: o->isa = parse_name(name, text, isas); break;
-    case HELP: print_help(cmd); exit(0);
+    case HELP: print_help(cmd); end_with_output();
     default: break;
     }
 }
@@ -274,7 +274,7 @@ void options_read(options *o, command cmd, int argc, char **argv)
             take_file(o, cmd, optarg);
         } else if (got == 'h') {
             print_help(cmd);
-            exit(0);
+            end_with_output();
         } else if (got == ':') {
             fail("%s needs an argument", word);
         } else if (got == '?') {

@@ -78,9 +78,10 @@ def test_help_and_version():
     assert "--probs" in output("sample", "--help") and "--probs" not in output("show", "--help")
 
 
-def test_standard_output_full(logits):
+@pytest.mark.parametrize("what", ["sample", "help"])
+def test_standard_output_full(logits, what):
     with open("/dev/full", "w") as full:
-        done = run("sample", logits, stdout=full)
+        done = run("sample", logits if what == "sample" else "--help", stdout=full)
     assert done.returncode == 2 and done.stderr.startswith(b"tombola: ") and done.stderr.count(b"\n") == 1
 
 
