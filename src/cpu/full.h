@@ -146,7 +146,8 @@ static OUTLINE sample take_sample(const state *s, float floor, float below)
     return out;
 }
 
-/* Standard deviations of the sample's error that the bracket allows for: 1 row in 700 misses. */
+/* Standard deviations of the sample's error that the bracket allows for: 1 in 700 of a normal error is
+ * larger. */
 #define SIGMAS 3.2
 
 /* A sample's value with `count` of its elements, or `mass` of its mass, above; -inf when it does not hold it.
