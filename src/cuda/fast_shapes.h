@@ -16,4 +16,8 @@
 #define TB_FLAT_C8_256_BYTES 10752
 #define TB_FLAT_C16_256_BYTES 12800
 
+#define TB_WIDE_C1_512_BYTES 26240 /* each of these and what it keeps of the row */
+#define TB_WIDE_C8_256_BYTES 21120
+#define TB_WIDE_C16_256_BYTES 21120
+
 #endif

@@ -1,0 +1,755 @@
+/*
+ * The wide kernel: rows whose kept set is large, or of any size: those that the streaming kernel left. A
+ * cluster of C blocks serves a row, each warp one contiguous chunk of it.
+ *
+ * - First look, from memory: the maximum, a float sum of the weights, the least of a sample. What fits is kept
+ *   in shared memory.
+ * - Bracket: a histogram of a sample says between which two values the last kept token probably is. Nothing
+ *   rests on it.
+ * - Exact look: integer mass and count of the tokens above the lower value, of every chunk; the total; a list
+ *   of the tokens between the two values. Whether the boundary is between them is now known exactly.
+ *   If it is: found in the list, by digits of the order's key with exact masses.
+ *   If not, or if the list was too short: a histogram of all tokens on the side where it is, a narrower
+ *   bracket, and the exact look again. Each round leaves a smaller interval, by keys every other time.
+ *   A bracket of one value needs no list: its tokens weigh the same, and their number says all.
+ * - Draw: the kept mass of the chunks, in index order; the chunk, its piece, the token.
+ *
+ * The chain: fewer than k greater tokens, weight at least w, mass of the greater ones less than the target. If
+ * a top_k or min_p stands before top_p, its kept set is found first, whose mass makes the target.
+ */
+#ifndef TB_CUDA_FAST_WIDE_CUH
+#define TB_CUDA_FAST_WIDE_CUH
+
+#include "fast_wide_parts.cuh"
+
+/* The drawn token, in the one thread that has found it. */
+typedef struct tb_wide_drawn {
+    bool mine;
+    int32_t index;
+    float x;
+} tb_wide_drawn;
+
+template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide<dtype, C, NT, U, CAP> {
+    typedef tb_wide<dtype, C, NT, U, CAP> W;
+    typedef typename W::shared shared;
+    typedef typename W::chunk chunk;
+    static constexpr int WARPS = W::WARPS, ROW_WARPS = W::ROW_WARPS, width = W::width;
+    static constexpr int EACH = (ROW_WARPS + 31) / 32; /* words of a lane */
+
+    /* Is a token of K0 kept? */
+    static TB_MEMBER bool keeps(float floor_x, uint32_t floor_last, float x, uint32_t index)
+    {
+        return x > floor_x || (x == floor_x && index <= floor_last);
+    }
+
+    /* ---- the bracket ---- */
+
+    /* From a merged histogram of the sample, bin by thread: around the k-th token, and around the value below
+     * which `tail` lies, the upper one of the two. `tail` is of the weights relative to the greatest; negative:
+     * of their sum. `each` tokens stand behind one of the sample, `unit` behind one of its mass.
+     *
+     * A sample of one in S: of the sum of the weights below a value it errs by about sqrt((S - 1) * w * tail), w
+     * the weight at the value, since none of them is greater; of the number above by sqrt((S - 1) * k). Four
+     * times that is allowed, as far as the lists reach. */
+    static __device__ __noinline__ tb_wide_bracket guess(uint4 bin, float each, float unit, float bottom, uint32_t k,
+                                                         bool has_mass, float tail)
+    {
+        shared &s = W::all();
+        constexpr float MOST = 0.375f * W::ROW_CAPACITY;
+        const float top = s.greatest, high = law_key_value(bin.z), low = law_key_value(~bin.y);
+        unit *= each;
+        uint32_t n, m, tokens, total;
+        W::template scan<uint32_t>(bin.x, bin.w, &n, &m, &tokens, &total);
+        auto inside = [](float wanted, uint32_t limit) { return wanted >= 1.0f && wanted <= (float)limit; };
+        /* tells all where the token, or the unit of mass, of some number is */
+        auto mark = [&](float wanted, uint32_t before, uint32_t own, uint32_t limit, int which) {
+            if (!inside(wanted, limit)) return;
+            uint32_t number = min((uint32_t)wanted, limit) - 1;
+            if (number < before || number - before >= own) return;
+            float x = high - (high - low) * ((float)(number - before) / (float)own);
+            tb_wide_edge edge = {fminf(high, fmaxf(low, x)), n + bin.x};
+            s.edge[which] = edge;
+        };
+        auto marked = [&](float wanted, uint32_t limit, int which) {
+            tb_wide_edge beyond = {wanted < 1.0f ? top : bottom, wanted < 1.0f ? 0u : tokens};
+            return inside(wanted, limit) ? s.edge[which] : beyond;
+        };
+        const float under = tail < 0.0f ? -tail * (float)total : tail / unit, over = (float)total - under;
+        float margin = 0.0f;
+        if (has_mass) {
+            mark(over, m, bin.w, total, 0);
+            __syncthreads();
+            float w = tb_ex2((marked(over, total, 0).x - s.maximum) * s.scale);
+            margin = fminf(4.0f * sqrtf((each - 1.0f) * w * (under * unit)) + 2.0f * w, MOST * w) / unit;
+            mark(over + margin, m, bin.w, total, 1);
+            mark(over - margin, m, bin.w, total, 2);
+        }
+        const float number = (float)k / each,
+                    spread = fminf(4.0f * sqrtf((each - 1.0f) * (float)k) + 4.0f * each, MOST) / each;
+        if (k != TB_NO_LIMIT) {
+            mark(number + spread, n, bin.x, tokens, 3);
+            mark(number - spread, n, bin.x, tokens, 4);
+        }
+        __syncthreads();
+        tb_wide_bracket out = {bottom, bottom};
+        uint32_t above = tokens; /* down to the lower end, about */
+        if (has_mass) {
+            tb_wide_edge edge = marked(over + margin, total, 1);
+            out.low = fmaxf(bottom, edge.x);
+            above = edge.count;
+            out.high = marked(over - margin, total, 2).x;
+        }
+        if (k != TB_NO_LIMIT) {
+            tb_wide_edge edge = marked(number + spread, tokens, 3);
+            if (edge.x > out.low) out.low = edge.x;
+            above = min(above, edge.count);
+            out.high = fmaxf(out.high, marked(number - spread, tokens, 4).x);
+        }
+        if ((float)above * each <= 0.6f * W::ROW_CAPACITY) out.high = top; /* all of them fit the lists */
+        out.high = fmaxf(out.high, out.low);
+        return out;
+    }
+
+    /* From histograms of all tokens in [low, high]: one bin, or less, in which the boundary seems to be. With
+     * `from_top`, count and mass are of the tokens above `high`, else of those from `low` up. */
+    static __device__ __noinline__ tb_wide_bracket narrow(float low, float high, bool from_top, uint32_t count,
+                                                          uint64_t mass, uint32_t k, uint64_t target, uint32_t *turn)
+    {
+        shared &s = W::all();
+        uint32_t start = count;
+        float start_mass = (float)mass * 0x1p-40f;
+        const float wanted = target == TB_NO_MASS ? LAW_INF : (float)target * 0x1p-40f;
+#pragma unroll 1
+        for (int round = 0;; round++) {
+            const float unit = W::fill_range(low, high, 1, round & 1);
+            uint4 bin = W::template merge<false>((*turn)++ & 1);
+            uint32_t n, m, tokens, total;
+            W::template scan<uint32_t>(bin.x, bin.w, &n, &m, &tokens, &total);
+            if (!tokens) return {low, low};
+            if (round == 0 && !from_top) {
+                start -= tokens;
+                start_mass -= (float)total * unit;
+            }
+            /* the number of the token, and of the unit of mass, at the boundary; past the end: the last */
+            float rest = (wanted - start_mass) / unit;
+            uint32_t by_count = k == TB_NO_LIMIT ? TB_NO_LIMIT : k > start ? k - start - 1 : 0,
+                     by_mass = rest >= (float)total ? TB_NO_LIMIT : rest > 1.0f ? (uint32_t)rest - 1 : 0;
+            if (by_count >= tokens && by_mass >= total) by_count = tokens - 1;
+            bool here = bin.x && n <= by_count && m <= by_mass && (by_count - n < bin.x || by_mass - m < bin.w);
+            if (here) {
+                tb_wide_found found = {bin.x, n, m, law_key_value(~bin.y), law_key_value(bin.z), (int)threadIdx.x};
+                s.found = found;
+            }
+            __syncthreads();
+            const tb_wide_found found = s.found;
+            low = found.low;
+            high = found.high;
+            if (found.held <= (uint32_t)CAP || low == high) return {low, high};
+            start += found.count;
+            start_mass += (float)found.mass * unit;
+        }
+    }
+
+    /* ---- equal tokens, counted ---- */
+
+    /* Of the tokens equal to x in this warp's chunk: index of the number-th (from 0), 0xffffffff if there are
+     * not so many; and how many have an index above `last`. */
+    static __device__ __noinline__ uint2 count_ties(float x, uint32_t number, uint32_t last)
+    {
+        const shared &s = W::all();
+        const int warp = (int)tb_warp();
+        const chunk c = W::chunk_of(s.slice, warp);
+        uint32_t before = 0, beyond = 0, index = 0xffffffffu;
+#pragma unroll 1
+        for (int j = 0; j < c.loads; j++) {
+            uint4 v = W::fetch(c, warp, j);
+            uint32_t first = (c.first + (uint32_t)j * 32 + tb_lane()) * width - s.slice.shift, equal = 0;
+#pragma unroll
+            for (int e = 0; e < width; e++) {
+                if (tb_element<dtype>(v, e) != x) continue;
+                equal |= 1u << e;
+                beyond += first + e > last;
+            }
+            uint32_t n = (uint32_t)__popc(equal), sum = tb_warp_sum(n);
+            if (index == 0xffffffffu && number - before < sum) {
+                uint32_t from = before + tb_warp_scan(n) - n, found = 0xffffffffu;
+                if (number >= from && number - from < n) {
+                    for (uint32_t i = from; i < number; i++) equal &= equal - 1;
+                    found = first + (uint32_t)__ffs((int)equal) - 1;
+                }
+                index = tb_warp_min(found);
+            }
+            before += sum;
+        }
+        return make_uint2(index, tb_warp_sum(beyond));
+    }
+
+    /* ---- after the chain ---- */
+
+    /* The token at `position` of the kept mass; the words are { mass, count } of every warp's chunk. */
+    static __device__ __noinline__ tb_wide_drawn draw(const uint4 (*word)[2], uint64_t floor)
+    {
+        shared &s = W::all();
+        const int lane = (int)tb_lane(), warp = (int)tb_warp();
+        const float floor_x = law_key_value(tb_place_key(floor));
+        const uint32_t floor_last = tb_place_index(floor);
+        tb_wide_drawn drawn = {false, 0, 0.0f};
+        uint64_t part = 0;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            int at = lane * EACH + i;
+            if (at < ROW_WARPS) part += (uint64_t)word[at][0].y << 32 | word[at][0].x;
+        }
+        uint64_t before = tb_warp_scan64(part), total = __shfl_sync(TB_WHOLE_WARP, before, 31),
+                 position = law_draw_position(s.random, total), owner_before = 0;
+        before -= part;
+        uint32_t owner = 0xffffffffu;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            int at = lane * EACH + i;
+            uint64_t mass = at < ROW_WARPS ? (uint64_t)word[at][0].y << 32 | word[at][0].x : 0;
+            if (owner == 0xffffffffu && before <= position && position - before < mass) {
+                owner = at;
+                owner_before = before;
+            }
+            before += mass;
+        }
+        uint32_t hit = tb_warp_min(owner);
+        int holder = __ffs((int)__ballot_sync(TB_WHOLE_WARP, owner == hit)) - 1;
+        position -= __shfl_sync(TB_WHOLE_WARP, owner_before, holder);
+        if ((int)(hit / WARPS) != W::block()) return drawn;
+        const int who = (int)(hit % WARPS);
+        const chunk c = W::chunk_of(s.slice, who);
+        const float maximum = s.maximum, scale = s.scale;
+        auto kept = [&](float x, uint32_t index) { return keeps(floor_x, floor_last, x, index); };
+        auto load_mass = [&](int j) {
+            uint4 v = W::fetch(c, who, j);
+            uint32_t first = (c.first + (uint32_t)j * 32 + (uint32_t)lane) * width - s.slice.shift, h = 0, l = 0;
+#pragma unroll
+            for (int e = 0; e < width; e++) {
+                float x = tb_element<dtype>(v, e);
+                uint32_t a, b;
+                W::weigh(x, maximum, scale, &a, &b);
+                if (kept(x, first + (uint32_t)e)) h += a, l += b;
+            }
+            return tb_join(h, l);
+        };
+        uint64_t *piece = (uint64_t *)s.all; /* the histograms are done with */
+        const int piece_loads = (c.loads + TB_WIDE_PIECES - 1) / TB_WIDE_PIECES,
+                  pieces = (c.loads + piece_loads - 1) / piece_loads;
+        for (int i = warp; i < pieces; i += WARPS) {
+            uint64_t mass = 0;
+            for (int j = i * piece_loads; j < min(c.loads, (i + 1) * piece_loads); j++) mass += load_mass(j);
+            mass = tb_warp_sum64(mass);
+            if (lane == 0) piece[i] = mass;
+        }
+        __syncthreads();
+        if (warp) return drawn;
+        for (int i0 = 0; i0 < pieces; i0 += 32) {
+            uint64_t mine = i0 + lane < pieces ? piece[i0 + lane] : 0, upto = tb_warp_scan64(mine);
+            uint32_t beyond = __ballot_sync(TB_WHOLE_WARP, upto > position);
+            if (!beyond) {
+                position -= __shfl_sync(TB_WHOLE_WARP, upto, 31);
+                continue;
+            }
+            int i = __ffs((int)beyond) - 1;
+            position -= __shfl_sync(TB_WHOLE_WARP, upto - mine, i);
+            for (int j = (i0 + i) * piece_loads;; j++) {
+                uint64_t all = load_mass(j), end = tb_warp_scan64(all), sum = __shfl_sync(TB_WHOLE_WARP, end, 31);
+                if (position >= sum) {
+                    position -= sum;
+                    continue;
+                }
+                uint4 v = W::fetch(c, who, j);
+                uint32_t first = (c.first + (uint32_t)j * 32 + (uint32_t)lane) * width - s.slice.shift;
+                uint64_t from = end - all;
+#pragma unroll
+                for (int e = 0; e < width; e++) {
+                    float x = tb_element<dtype>(v, e);
+                    uint32_t a, b;
+                    W::weigh(x, maximum, scale, &a, &b);
+                    uint64_t mass = kept(x, first + (uint32_t)e) ? tb_join(a, b) : 0;
+                    if (from <= position && position - from < mass)
+                        drawn = {true, (int32_t)(first + (uint32_t)e), x};
+                    from += mass;
+                }
+                return drawn;
+            }
+        }
+        return drawn;
+    }
+
+    /* Tokens >= x in this warp's chunk. */
+    static __device__ __noinline__ uint32_t count_from(float x)
+    {
+        const int warp = (int)tb_warp();
+        const chunk c = W::chunk_of(W::all().slice, warp);
+        uint32_t n = 0;
+#pragma unroll 2
+        for (int j = 0; j < c.loads; j++) {
+            uint4 v = W::fetch(c, warp, j);
+#pragma unroll
+            for (int e = 0; e < width; e++) n += tb_element<dtype>(v, e) >= x;
+        }
+        return tb_warp_sum(n);
+    }
+
+    /* This warp's kept tokens, of which `at` stand before its chunk. */
+    static __device__ __noinline__ void write_ids(int32_t *ids, int64_t capacity, uint64_t floor, int64_t at)
+    {
+        const shared &s = W::all();
+        const int warp = (int)tb_warp();
+        const chunk c = W::chunk_of(s.slice, warp);
+        const float floor_x = law_key_value(tb_place_key(floor));
+        const uint32_t floor_last = tb_place_index(floor);
+#pragma unroll 1
+        for (int j = 0; j < c.loads && at < capacity; j++) {
+            uint4 v = W::fetch(c, warp, j);
+            uint32_t first = (c.first + (uint32_t)j * 32 + tb_lane()) * width - s.slice.shift, kept = 0;
+#pragma unroll
+            for (int e = 0; e < width; e++)
+                if (keeps(floor_x, floor_last, tb_element<dtype>(v, e), first + (uint32_t)e))
+                    kept |= 1u << e;
+            uint32_t n = (uint32_t)__popc(kept), upto = tb_warp_scan(n);
+            int64_t to = at + upto - n;
+            for (; kept; kept &= kept - 1, to++)
+                if (to < capacity) ids[to] = (int32_t)(first + (uint32_t)__ffs((int)kept) - 1);
+            at += __shfl_sync(TB_WHOLE_WARP, upto, 31);
+        }
+    }
+
+    /* The least value of weight at least w, from `low` up: by one warp, 32 probes a round, t being monotone. */
+    static __device__ __noinline__ uint32_t least_key(uint64_t w)
+    {
+        const shared &s = W::all();
+        uint32_t bad = TB_KEY_LEAST_LOGIT - 1, good = law_key(s.maximum);
+        const float maximum = s.maximum, scale = s.scale;
+        while (good - bad > 1) {
+            uint32_t step = (good - bad + 32) / 33, probe = bad + step * (tb_lane() + 1);
+            bool enough = probe >= good || law_weight(law_exponent(law_key_value(probe), maximum, scale)) >= w;
+            uint32_t failed = 32u - (uint32_t)__popc(__ballot_sync(TB_WHOLE_WARP, enough));
+            bad = min(good - 1, bad + step * failed);
+            good = min(good, bad + step);
+        }
+        return good;
+    }
+
+    /* ---- one row ---- */
+
+    /* The first look. Sends { greatest key, status, float sum of the weights, least key of the sample } of each
+     * warp, the sum relative to 2^ the reference exponent of the warp's greatest value. */
+    static __device__ __noinline__ void first_look(const tb_cuda_params &params, int64_t row, bool located, int64_t slot,
+                                                   bool sums, float scale, uint32_t turn)
+    {
+        shared &s = W::all();
+        const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
+        const chunk c = W::chunk_of(s.slice, warp);
+        const int keep_loads = s.keep_loads;
+        float top = -LAW_INF, least = LAW_INF, sum = 0.0f, reference = -2097152.0f;
+        bool nan = false, parsed = false;
+#pragma unroll 1
+        for (int j0 = 0; j0 < c.loads || !parsed; j0 += 2 * U) {
+            uint4 v[2 * U];
+            W::template load<2 * U>(s.slice, c, j0, v);
+            if (!parsed && warp == WARPS - 1) { /* while the loads fly */
+                tb_fast_parse(params, row, located, slot, &s.chain);
+                if (lane == 0) s.random = tb_fast_random(params.call, row, slot);
+                __syncwarp();
+            }
+            parsed = true;
+            if (j0 < keep_loads)
+#pragma unroll
+                for (int j = 0; j < 2 * U; j++) W::keep()[(j0 + j) * NT + tid] = v[j];
+            float m = tb_tile_max<dtype, 2 * U>(v);
+            if (law_isnan(m)) {
+                nan = true;
+                tb_drop_nan<dtype, 2 * U>(v);
+                m = tb_tile_max<dtype, 2 * U>(v);
+            }
+            top = fmaxf(top, m);
+            if ((j0 & (TB_WIDE_SAMPLE - 1)) == 0)
+#pragma unroll
+                for (int e = 0; e < width; e++) {
+                    float x = tb_element<dtype>(v[0], e);
+                    least = x >= TB_LEAST ? fminf(least, x) : least;
+                }
+            if (sums) {
+                float both = fmaxf(reference, tb_reference_exponent(m, scale));
+                sum = sum * tb_power(reference - both) + tb_tile_sum<dtype, 2 * U>(v, scale, both);
+                reference = both;
+            }
+        }
+        __syncwarp();
+        uint32_t key = tb_warp_max(law_key(top)), low = tb_warp_min(law_key(least));
+        sum *= tb_power(reference - tb_reference_exponent(law_key_value(key), scale));
+#pragma unroll
+        for (int d = 16; d; d /= 2) sum += __shfl_xor_sync(TB_WHOLE_WARP, sum, d);
+        uint32_t status = __any_sync(TB_WHOLE_WARP, nan) ? TOMBOLA_ROW_NAN : 0u;
+        if (turn == 0) tb_cluster_wait<C>(); /* all blocks run */
+        W::send(turn, make_uint4(key, status, law_bits(sum), low), make_uint4(0, 0, 0, 0));
+    }
+
+    static TB_MEMBER void run(const tb_cuda_params &params, int64_t row, uint32_t &words, uint32_t &bins)
+    {
+        shared &s = W::all();
+        const tombola_call &call = params.call;
+        const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
+        const bool leader = W::block() == 0;
+        if (words) __syncthreads(); /* the row before is done with shared memory */
+        int64_t start, length64;
+        const bool located = tb_gpu_locate(call, row, &start, &length64);
+        const int64_t slot = tb_gpu_slot(call, row);
+        const tb_fast_slice slice =
+            tb_make_slice<dtype>((const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes,
+                                 (uint32_t)length64, W::block(), C);
+        const uint32_t length = slice.length;
+        float scale;
+        const bool sums = tb_fast_needs_sums(params, slot, &scale);
+        if (tid == 0) {
+            s.slice = slice;
+            s.keep_loads =
+                (int)((tb_dynamic_shared_bytes() - W::BYTES) / (NT * 16)) / (2 * U) * (2 * U);
+            s.pushed = 0;
+        }
+        __syncthreads();
+        first_look(params, row, located, slot, sums, scale, words++);
+        const uint4(*word)[2] = W::receive(words - 1);
+        uint32_t greatest = 0, status = 0, low_key = 0xffffffffu;
+        float relative = 0.0f; /* mass of the row, of 2^40 */
+#pragma unroll 1
+        for (int i = lane; i < ROW_WARPS; i += 32) {
+            greatest = max(greatest, word[i][0].x);
+            status |= word[i][0].y;
+            low_key = min(low_key, word[i][0].w);
+        }
+        greatest = tb_warp_max(greatest);
+        status = tb_warp_or(status);
+        low_key = tb_warp_min(low_key);
+        const float row_reference = tb_reference_exponent(law_key_value(greatest), scale);
+#pragma unroll 1
+        for (int i = lane; i < ROW_WARPS; i += 32)
+            relative += law_float(word[i][0].z) *
+                        tb_power(tb_reference_exponent(law_key_value(word[i][0].x), scale) - row_reference);
+#pragma unroll
+        for (int d = 16; d; d /= 2) relative += __shfl_xor_sync(TB_WHOLE_WARP, relative, d);
+
+        const bool greedy = s.chain.greedy, bad = s.chain.bad, infinite = greatest == TB_KEY_POS_INF;
+        if (bad || greatest < TB_KEY_LEAST_LOGIT) {
+            if (leader)
+                tb_fast_write_void(call, row, bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
+            if (leader && tid == 0 && call.total_mass) call.total_mass[row] = 0;
+            return;
+        }
+        if (infinite) {
+            status |= TOMBOLA_ROW_POS_INF;
+            greatest = low_key = law_key(0.0f);
+        }
+        /* flat: all weigh the same, with t = 0 */
+        const bool flat = s.chain.flat || greedy || infinite;
+        const float best = law_key_value(greatest);
+        relative *= exp2f(row_reference - best * scale);
+        const bool estimated = sums && !flat && fabsf(best * scale) < 0x1p20f;
+        if (tid == 0) {
+            s.infinite = infinite;
+            s.greatest = best;
+            s.maximum = flat ? 0.0f : best;
+            s.scale = flat ? 0.0f : scale;
+            s.least = law_key_value(low_key);
+        }
+        __syncthreads();
+
+        /* ---- the chain ---- */
+        const bool by_index = call.ties == TOMBOLA_TIES_INDEX || greedy;
+        const bool p_on = s.chain.p_on && !greedy;
+        const uint32_t k_before = greedy                               ? 1u
+                                  : s.chain.k_before < (int32_t)length ? (uint32_t)s.chain.k_before
+                                                                       : TB_NO_LIMIT,
+                       k_after = !greedy && s.chain.k_after < (int32_t)length ? (uint32_t)s.chain.k_after
+                                                                              : TB_NO_LIMIT;
+        const uint64_t w_before = flat ? 0 : s.chain.w_before, w_after = flat ? 0 : s.chain.w_after;
+        const bool before = p_on && (k_before != TB_NO_LIMIT || w_before);
+        const uint32_t vectors = (slice.shift + length + width - 1) / width;
+        const bool few = (vectors + C - 1) / C * width <= (uint32_t)CAP; /* they all fit the lists */
+        uint64_t floor = tb_floor_of_key(TB_KEY_LEAST_LOGIT), kept_mass = 0;
+#pragma unroll 1
+        for (int phase = before ? 0 : 1; phase < 2; phase++) {
+            uint32_t k = phase == 0 ? k_before : before ? k_after : min(k_before, k_after);
+            const bool has_p = phase == 1 && p_on;
+            bool whole = has_p && !before; /* the target is not known yet */
+            uint64_t target = has_p && before ? law_top_p_target(s.chain.p, kept_mass) : TB_NO_MASS;
+            uint64_t w = phase == 0 || w_before > w_after ? w_before : w_after;
+            if (w) {
+                uint64_t least_place = tb_floor_of_key(least_key(w));
+                floor = floor > least_place ? floor : least_place;
+            }
+            const uint64_t base = floor;
+            const float bottom = law_key_value(tb_place_key(base)), most = s.greatest;
+            const bool limited = k != TB_NO_LIMIT || has_p;
+            tb_wide_bracket bracket = {bottom, bottom};
+            if (limited && few) {
+                bracket.high = most;
+            } else if (limited) {
+                const bool known = before || estimated || flat;
+                float tail = before ? (float)kept_mass * 0x1p-40f : flat ? -1.0f : relative;
+                tail *= 1.0f - fmaxf(s.chain.p, 0.0f);
+                const float unit = W::fill_range(bottom, most, TB_WIDE_SAMPLE, false);
+                const uint4 bin = W::template merge<false>(bins++ & 1);
+                bracket = guess(bin, W::sampled(s.slice), unit, bottom, k, has_p && known, tail);
+                if (has_p && !known) { /* scales beyond floats: few tokens have any weight */
+                    bracket.low = fmaxf(bottom, fminf(most, tb_least_value(most, s.scale, 1.0f)));
+                    bracket.high = most;
+                }
+            }
+            float lowest = bottom; /* the boundary is at least here, and */
+            float ceiling = most;  /* at most here; count and mass of the greater ones: */
+            uint32_t ceiling_count = 0, count;
+            uint64_t ceiling_mass = 0, mass;
+            bool listed;
+#pragma unroll 1
+            for (;;) {
+                const float low = bracket.low, high = bracket.high;
+                const bool collect = limited && low < high;
+                const uint64_t top_place = W::place(law_key(high), 0, by_index),
+                               low_place = W::place(law_key(low), TB_LAST_INDEX, by_index);
+                const int spread = 64 - __clzll((long long)(top_place - low_place) | 1),
+                          least_shift = by_index ? 0 : LAW_INDEX_BITS;
+                int shift = max(least_shift, spread - 8);
+                if (tid == 0) s.pushed = 0;
+                __syncthreads();
+                W::look(low, limited ? high : -LAW_INF, collect, words++);
+                uint4 bin = make_uint4(0, 0, 0, 0);
+                uint32_t in_list = 0, before_bin = 0;
+                uint64_t in_list_mass = 0, mass_before_bin = 0;
+                if (collect) {
+                    __syncthreads();
+                    W::fill_list(low_place, top_place, shift, by_index);
+                    bin = W::template merge<true>(bins++ & 1);
+                    W::template scan<uint64_t>(bin.x, (uint64_t)bin.z << 32 | bin.y, &before_bin, &mass_before_bin,
+                                               &in_list, &in_list_mass);
+                }
+                word = W::receive(words - 1);
+                uint64_t total = 0;
+                uint32_t between = 0;
+                mass = count = 0;
+#pragma unroll 1
+                for (int i = lane; i < ROW_WARPS; i += 32) {
+                    uint4 a = word[i][0], b = word[i][1];
+                    mass += (uint64_t)a.y << 32 | a.x;
+                    total += (uint64_t)b.y << 32 | b.x;
+                    count += a.z;
+                    between += a.w;
+                }
+                mass = tb_warp_sum64(mass);
+                total = tb_warp_sum64(total);
+                count = tb_warp_sum(count);
+                between = tb_warp_sum(between);
+                listed = collect && in_list == between;
+                if (whole) target = law_top_p_target(s.chain.p, total);
+                whole = false;
+                if (!limited) break;
+                float from, to;
+                bool from_top = true;
+                if (count < k && mass < target) { /* all of these are kept */
+                    if (low <= bottom) break;
+                    ceiling = tb_wide_below(low);
+                    ceiling_count = count;
+                    ceiling_mass = mass;
+                    from = lowest;
+                    to = ceiling;
+                } else {
+                    const bool single = low == high;
+                    uint64_t weight = 0;
+                    if (single) {
+                        uint32_t h, l;
+                        W::weigh(low, s.maximum, s.scale, &h, &l);
+                        weight = tb_join(h, l);
+                        in_list = between;
+                        in_list_mass = weight * between;
+                    }
+                    uint32_t above = count - in_list;
+                    uint64_t mass_above = mass - in_list_mass;
+                    if (!single && !listed) {
+                        from = low;
+                        to = high;
+                        from_top = false;
+                    } else if (above < k && mass_above < target) { /* the boundary is here */
+                        if (single) {
+                            uint64_t number = k == TB_NO_LIMIT ? TB_NO_LIMIT : k - above;
+                            if (target != TB_NO_MASS && weight) {
+                                uint64_t by_mass = (target - mass_above + weight - 1) / weight;
+                                number = number < by_mass ? number : by_mass;
+                            }
+                            uint32_t last = TB_LAST_INDEX;
+                            if (by_index && number < between) last = find_tie(word, low, (uint32_t)number - 1, words);
+                            floor = tb_wide_floor(law_key(low), last);
+                        } else {
+                            uint64_t upper = top_place, lower = low_place;
+#pragma unroll 1
+                            for (;;) {
+                                const tb_wide_found found = W::find_in_list(
+                                    bin, above + before_bin, mass_above + mass_before_bin, k, target);
+                                above = found.count;
+                                mass_above = found.mass;
+                                upper -= (uint64_t)found.bin << shift;
+                                uint64_t end = upper - (((uint64_t)1 << shift) - 1);
+                                lower = end > lower ? end : lower;
+                                if (found.held <= 1 || shift == least_shift) break;
+                                shift = max(least_shift, shift - 8);
+                                W::fill_list(lower, upper, shift, by_index);
+                                bin = W::template merge<true>(bins++ & 1);
+                                uint32_t all_count;
+                                uint64_t all_mass;
+                                W::template scan<uint64_t>(bin.x, (uint64_t)bin.z << 32 | bin.y, &before_bin,
+                                                           &mass_before_bin, &all_count, &all_mass);
+                            }
+                            if (!by_index) lower = (lower + TB_LAST_INDEX) & ~(uint64_t)TB_LAST_INDEX;
+                            floor = tb_wide_floor(tb_place_key(lower), tb_place_index(lower));
+                        }
+                        break;
+                    } else {
+                        from = lowest = tb_wide_above(high);
+                        to = ceiling;
+                    }
+                }
+                if (from > to)
+                    bracket = {bottom, bottom};
+                else
+                    bracket = narrow(from, to, from_top, from_top ? ceiling_count : count,
+                                     from_top ? ceiling_mass : mass, k, target, &bins);
+            }
+            floor = floor > base ? floor : base;
+
+            /* ---- the kept mass of each chunk ---- */
+            const float floor_x = law_key_value(tb_place_key(floor));
+            const uint32_t last = tb_place_index(floor);
+            if (floor_x < bracket.low || (floor_x > bracket.low && (!listed || floor_x > bracket.high))) {
+                bracket = {floor_x, floor_x};
+                listed = false;
+                W::look(floor_x, -LAW_INF, false, words++);
+                word = W::receive(words - 1);
+            }
+            if (floor_x > bracket.low || last != TB_LAST_INDEX) {
+                const uint4 own = word[W::block() * WARPS + warp][0];
+                uint64_t own_mass = (uint64_t)own.y << 32 | own.x;
+                uint32_t own_count = own.z;
+                if (listed) {
+                    if (tid < WARPS) s.drop_high[tid] = s.drop_low[tid] = s.drop_count[tid] = 0;
+                    __syncthreads();
+                    for (uint32_t i = (uint32_t)tid; i < s.pushed; i += NT) {
+                        uint2 a = s.list[i];
+                        float x = law_float(a.x);
+                        if (keeps(floor_x, last, x, a.y & TB_LAST_INDEX)) continue;
+                        uint32_t h, l, who = a.y >> LAW_INDEX_BITS;
+                        W::weigh(x, s.maximum, s.scale, &h, &l);
+                        atomicAdd(&s.drop_high[who], h);
+                        atomicAdd(&s.drop_low[who], l);
+                        atomicAdd(&s.drop_count[who], 1u);
+                    }
+                    __syncthreads();
+                    own_mass -= tb_join(s.drop_high[warp], s.drop_low[warp]);
+                    own_count -= s.drop_count[warp];
+                } else {
+                    uint32_t dropped = count_ties(floor_x, 0xffffffffu, last).y, h, l;
+                    W::weigh(floor_x, s.maximum, s.scale, &h, &l);
+                    own_mass -= (uint64_t)dropped * tb_join(h, l);
+                    own_count -= dropped;
+                }
+                W::send(words++, make_uint4((uint32_t)own_mass, (uint32_t)(own_mass >> 32), own_count, 0),
+                        make_uint4(0, 0, 0, 0));
+                word = W::receive(words - 1);
+            }
+            kept_mass = 0;
+#pragma unroll 1
+            for (int i = lane; i < ROW_WARPS; i += 32) kept_mass += (uint64_t)word[i][0].y << 32 | word[i][0].x;
+            kept_mass = tb_warp_sum64(kept_mass);
+        }
+
+        /* ---- the outputs ---- */
+        uint32_t kept = 0, kept_before = 0;
+#pragma unroll 1
+        for (int i = lane; i < ROW_WARPS; i += 32) {
+            kept += word[i][0].z;
+            if (i < W::block() * WARPS + warp) kept_before += word[i][0].z;
+        }
+        kept = tb_warp_sum(kept);
+        if (call.kept_ids) {
+            int32_t *ids = call.kept_ids + row * call.kept_capacity;
+            write_ids(ids, call.kept_capacity, floor, tb_warp_sum(kept_before));
+            for (int64_t i = (int64_t)kept + W::block() * NT + tid; i < call.kept_capacity; i += C * NT) ids[i] = -1;
+        }
+        tb_wide_drawn drawn = draw(word, floor);
+        tb_fast_result result = {drawn.index, (int32_t)kept, 0, status, 0.0f, kept_mass};
+        if (call.ranks) {
+            uint32_t mine = __ballot_sync(TB_WHOLE_WARP, drawn.mine);
+            float x = __shfl_sync(TB_WHOLE_WARP, drawn.x, mine ? __ffs((int)mine) - 1 : 0);
+            W::send(words++, make_uint4(mine ? law_key(x) : 0u, 0, 0, 0), make_uint4(0, 0, 0, 0));
+            word = W::receive(words - 1);
+            uint32_t key = 0, rank = 0;
+            for (int i = lane; i < ROW_WARPS; i += 32) key = max(key, word[i][0].x);
+            uint32_t n = count_from(law_key_value(tb_warp_max(key)));
+            W::send(words++, make_uint4(n, 0, 0, 0), make_uint4(0, 0, 0, 0));
+            word = W::receive(words - 1);
+            for (int i = lane; i < ROW_WARPS; i += 32) rank += word[i][0].x;
+            result.rank = (int32_t)tb_warp_sum(rank);
+        }
+        if (!drawn.mine) return;
+        if (!flat) result.t = law_exponent(drawn.x, s.maximum, s.scale);
+        tb_fast_write(call, row, result);
+        if (call.total_mass) call.total_mass[row] = kept_mass;
+    }
+
+    /* Index of the number-th, from 0, of the row's tokens equal to x; the words' last numbers are theirs. */
+    static __device__ __noinline__ uint32_t find_tie(const uint4 (*word)[2], float x, uint32_t number, uint32_t &words)
+    {
+        const int lane = (int)tb_lane(), me = W::block() * WARPS + (int)tb_warp();
+        uint32_t before = 0;
+        for (int i = lane; i < me; i += 32) before += word[i][0].w;
+        before = tb_warp_sum(before);
+        uint32_t own = word[me][0].w, index = 0xffffffffu;
+        if (number >= before && number - before < own) index = count_ties(x, number - before, TB_LAST_INDEX).x;
+        /* the words of the look stay as they are: these go with them */
+        uint4 a = word[me][0];
+        W::send(words++, a, make_uint4(index, 0, 0, 0));
+        const uint4(*all)[2] = W::receive(words - 1);
+        uint32_t last = 0xffffffffu;
+        for (int i = lane; i < ROW_WARPS; i += 32) last = min(last, all[i][1].x);
+        return tb_warp_min(last);
+    }
+
+    /* The rows that the kernel before left. */
+    static TB_MEMBER void run_left(const tb_cuda_params &params)
+    {
+        shared &s = W::all();
+        if (C > 1) {
+            if (threadIdx.x == 0) {
+                tb_mail_init(&s.mail[0], WARPS);
+                tb_mail_init(&s.mail[1], WARPS);
+                tb_mail_init(&s.mail_in, 1);
+                tb_mail_init(&s.mail_bins, 1);
+                tb_mail_init_done();
+            }
+            __syncwarp();
+            tb_cluster_arrive_relaxed<C>();
+        }
+        tb_wait_for_inputs();
+        if (threadIdx.x < TB_WIDE_BINS) s.bin[threadIdx.x] = make_uint4(0, 0, 0, 0);
+        uint32_t words = 0, bins = 0;
+        const int64_t clusters = gridDim.x / C, first = blockIdx.x / C;
+        const uint32_t *state = (const uint32_t *)params.workspace;
+        /* 32 rows at once are asked for */
+        for (int64_t row0 = first; row0 < params.call.rows; row0 += 32 * clusters) {
+            int64_t row = row0 + (int64_t)tb_lane() * clusters;
+            uint32_t left =
+                __ballot_sync(TB_WHOLE_WARP, row < params.call.rows && state[row] == TB_ROW_LEFT);
+            for (; left; left &= left - 1)
+                run(params, row0 + (int64_t)(__ffs((int)left) - 1) * clusters, words, bins);
+        }
+        if (!words) {
+            tb_cluster_wait<C>();
+            return;
+        }
+        tb_row_barrier<C>(); /* no block ends while others may write to it */
+    }
+};
+
+#endif
