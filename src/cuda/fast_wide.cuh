@@ -186,39 +186,40 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
 
     /* ---- after the chain ---- */
 
-    /* The token at `position` of the kept mass; the words are { mass, count } of every warp's chunk. */
-    static __device__ __noinline__ tb_wide_drawn draw(const uint4 (*word)[2], uint64_t floor)
+    /* The warp in whose chunk the draw falls, and the position there; by the first warp. The words are { mass,
+     * count } of every warp's chunk. */
+    static TB_MEMBER void locate(const uint4 (*word)[2], uint64_t total)
     {
         shared &s = W::all();
-        const int lane = (int)tb_lane(), warp = (int)tb_warp();
+        const int lane = (int)tb_lane();
+        uint64_t mass[EACH], part = 0, position = law_draw_position(s.random, total);
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            int at = lane * EACH + i;
+            mass[i] = at < ROW_WARPS ? (uint64_t)word[at][0].y << 32 | word[at][0].x : 0;
+            part += mass[i];
+        }
+        uint64_t before = tb_warp_scan64(part) - part;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            if (before <= position && position - before < mass[i]) {
+                s.owner = lane * EACH + i;
+                s.position = position - before;
+            }
+            before += mass[i];
+        }
+    }
+
+    /* The drawn token, where this block has it. */
+    static __device__ __noinline__ tb_wide_drawn draw(uint64_t floor)
+    {
+        shared &s = W::all();
+        const int lane = (int)tb_lane(), warp = (int)tb_warp(), who = s.owner % WARPS;
         const float floor_x = law_key_value(tb_place_key(floor));
         const uint32_t floor_last = tb_place_index(floor);
         tb_wide_drawn drawn = {false, 0, 0.0f};
-        uint64_t part = 0;
-#pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            int at = lane * EACH + i;
-            if (at < ROW_WARPS) part += (uint64_t)word[at][0].y << 32 | word[at][0].x;
-        }
-        uint64_t before = tb_warp_scan64(part), total = __shfl_sync(TB_WHOLE_WARP, before, 31),
-                 position = law_draw_position(s.random, total), owner_before = 0;
-        before -= part;
-        uint32_t owner = 0xffffffffu;
-#pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            int at = lane * EACH + i;
-            uint64_t mass = at < ROW_WARPS ? (uint64_t)word[at][0].y << 32 | word[at][0].x : 0;
-            if (owner == 0xffffffffu && before <= position && position - before < mass) {
-                owner = at;
-                owner_before = before;
-            }
-            before += mass;
-        }
-        uint32_t hit = tb_warp_min(owner);
-        int holder = __ffs((int)__ballot_sync(TB_WHOLE_WARP, owner == hit)) - 1;
-        position -= __shfl_sync(TB_WHOLE_WARP, owner_before, holder);
-        if ((int)(hit / WARPS) != W::block()) return drawn;
-        const int who = (int)(hit % WARPS);
+        uint64_t position = s.position;
+        if (s.owner / WARPS != W::block()) return drawn;
         const chunk c = W::chunk_of(s.slice, who);
         const float maximum = s.maximum, scale = s.scale;
         auto kept = [&](float x, uint32_t index) { return keeps(floor_x, floor_last, x, index); };
@@ -414,49 +415,55 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         __syncthreads();
         first_look(params, row, located, slot, sums, scale, words++);
         const uint4(*word)[2] = W::receive(words - 1);
-        uint32_t greatest = 0, status = 0, low_key = 0xffffffffu;
-        float relative = 0.0f; /* mass of the row, of 2^40 */
-#pragma unroll 1
-        for (int i = lane; i < ROW_WARPS; i += 32) {
-            greatest = max(greatest, word[i][0].x);
-            status |= word[i][0].y;
-            low_key = min(low_key, word[i][0].w);
-        }
-        greatest = tb_warp_max(greatest);
-        status = tb_warp_or(status);
-        low_key = tb_warp_min(low_key);
-        const float row_reference = tb_reference_exponent(law_key_value(greatest), scale);
-#pragma unroll 1
-        for (int i = lane; i < ROW_WARPS; i += 32)
-            relative += law_float(word[i][0].z) *
-                        tb_power(tb_reference_exponent(law_key_value(word[i][0].x), scale) - row_reference);
+        if (warp == 0) {
+            uint32_t greatest = 0, status = 0, low_key = 0xffffffffu;
+            float relative = 0.0f;
 #pragma unroll
-        for (int d = 16; d; d /= 2) relative += __shfl_xor_sync(TB_WHOLE_WARP, relative, d);
-
-        const bool greedy = s.chain.greedy, bad = s.chain.bad, infinite = greatest == TB_KEY_POS_INF;
-        if (bad || greatest < TB_KEY_LEAST_LOGIT) {
+            for (int i = lane; i < ROW_WARPS; i += 32) {
+                greatest = max(greatest, word[i][0].x);
+                status |= word[i][0].y;
+                low_key = min(low_key, word[i][0].w);
+            }
+            greatest = tb_warp_max(greatest);
+            status = tb_warp_or(status);
+            low_key = tb_warp_min(low_key);
+            const float reference = tb_reference_exponent(law_key_value(greatest), scale);
+#pragma unroll
+            for (int i = lane; i < ROW_WARPS; i += 32)
+                relative += law_float(word[i][0].z) *
+                            tb_power(tb_reference_exponent(law_key_value(word[i][0].x), scale) - reference);
+#pragma unroll
+            for (int d = 16; d; d /= 2) relative += __shfl_xor_sync(TB_WHOLE_WARP, relative, d);
+            const bool infinite = greatest == TB_KEY_POS_INF;
+            if (infinite) {
+                status |= TOMBOLA_ROW_POS_INF;
+                greatest = low_key = law_key(0.0f);
+            }
+            /* flat: all weigh the same, with t = 0 */
+            const bool flat = s.chain.flat || s.chain.greedy || infinite;
+            const float best = law_key_value(greatest);
+            if (lane == 0) {
+                s.greatest_key = greatest;
+                s.status = status;
+                s.infinite = infinite;
+                s.flat = flat;
+                s.relative = relative * tb_ex2(reference - best * scale);
+                s.greatest = best;
+                s.maximum = flat ? 0.0f : best;
+                s.scale = flat ? 0.0f : scale;
+                s.least = law_key_value(low_key);
+            }
+        }
+        __syncthreads();
+        const uint32_t status = s.status;
+        const bool flat = s.flat, greedy = s.chain.greedy, bad = s.chain.bad;
+        if (bad || s.greatest_key < TB_KEY_LEAST_LOGIT) {
             if (leader)
                 tb_fast_write_void(call, row, bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
             if (leader && tid == 0 && call.total_mass) call.total_mass[row] = 0;
             return;
         }
-        if (infinite) {
-            status |= TOMBOLA_ROW_POS_INF;
-            greatest = low_key = law_key(0.0f);
-        }
-        /* flat: all weigh the same, with t = 0 */
-        const bool flat = s.chain.flat || greedy || infinite;
-        const float best = law_key_value(greatest);
-        relative *= exp2f(row_reference - best * scale);
-        const bool estimated = sums && !flat && fabsf(best * scale) < 0x1p20f;
-        if (tid == 0) {
-            s.infinite = infinite;
-            s.greatest = best;
-            s.maximum = flat ? 0.0f : best;
-            s.scale = flat ? 0.0f : scale;
-            s.least = law_key_value(low_key);
-        }
-        __syncthreads();
+        const bool estimated = sums && !flat && fabsf(s.greatest * scale) < 0x1p20f;
 
         /* ---- the chain ---- */
         const bool by_index = call.ties == TOMBOLA_TIES_INDEX || greedy;
@@ -490,7 +497,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                 bracket.high = most;
             } else if (limited) {
                 const bool known = before || estimated || flat;
-                float tail = before ? (float)kept_mass * 0x1p-40f : flat ? -1.0f : relative;
+                float tail = before ? (float)kept_mass * 0x1p-40f : flat ? -1.0f : s.relative;
                 tail *= 1.0f - fmaxf(s.chain.p, 0.0f);
                 const float unit = W::fill_range(bottom, most, TB_WIDE_SAMPLE, false);
                 const uint4 bin = W::template merge<false>(bins++ & 1);
@@ -528,23 +535,29 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                                                &in_list, &in_list_mass);
                 }
                 word = W::receive(words - 1);
-                uint64_t total = 0;
-                uint32_t between = 0;
-                mass = count = 0;
-#pragma unroll 1
-                for (int i = lane; i < ROW_WARPS; i += 32) {
-                    uint4 a = word[i][0], b = word[i][1];
-                    mass += (uint64_t)a.y << 32 | a.x;
-                    total += (uint64_t)b.y << 32 | b.x;
-                    count += a.z;
-                    between += a.w;
+                if (warp == 0) {
+                    tb_wide_sums sum = {0, 0, target, 0, 0};
+#pragma unroll
+                    for (int i = lane; i < ROW_WARPS; i += 32) {
+                        uint4 a = word[i][0], b = word[i][1];
+                        sum.mass += (uint64_t)a.y << 32 | a.x;
+                        sum.total += (uint64_t)b.y << 32 | b.x;
+                        sum.count += a.z;
+                        sum.between += a.w;
+                    }
+                    sum.mass = tb_warp_sum64(sum.mass);
+                    sum.total = tb_warp_sum64(sum.total);
+                    sum.count = tb_warp_sum(sum.count);
+                    sum.between = tb_warp_sum(sum.between);
+                    if (whole) sum.target = law_top_p_target(s.chain.p, sum.total);
+                    if (lane == 0) s.sums = sum;
                 }
-                mass = tb_warp_sum64(mass);
-                total = tb_warp_sum64(total);
-                count = tb_warp_sum(count);
-                between = tb_warp_sum(between);
+                __syncthreads();
+                mass = s.sums.mass;
+                target = s.sums.target;
+                count = s.sums.count;
+                const uint32_t between = s.sums.between;
                 listed = collect && in_list == between;
-                if (whole) target = law_top_p_target(s.chain.p, total);
                 whole = false;
                 if (!limited) break;
                 float from, to;
@@ -627,6 +640,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                 listed = false;
                 W::look(floor_x, -LAW_INF, false, words++);
                 word = W::receive(words - 1);
+                __syncthreads();
             }
             if (floor_x > bracket.low || last != TB_LAST_INDEX) {
                 const uint4 own = word[W::block() * WARPS + warp][0];
@@ -658,37 +672,47 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                         make_uint4(0, 0, 0, 0));
                 word = W::receive(words - 1);
             }
-            kept_mass = 0;
-#pragma unroll 1
-            for (int i = lane; i < ROW_WARPS; i += 32) kept_mass += (uint64_t)word[i][0].y << 32 | word[i][0].x;
-            kept_mass = tb_warp_sum64(kept_mass);
+            if (warp == 0) {
+                uint32_t kept = 0;
+                kept_mass = 0;
+#pragma unroll
+                for (int i = lane; i < ROW_WARPS; i += 32) {
+                    kept_mass += (uint64_t)word[i][0].y << 32 | word[i][0].x;
+                    kept += word[i][0].z;
+                }
+                kept_mass = tb_warp_sum64(kept_mass);
+                kept = tb_warp_sum(kept);
+                if (phase == 1) locate(word, kept_mass);
+                if (lane == 0) s.kept_mass = kept_mass, s.kept = kept;
+            }
+            __syncthreads();
+            kept_mass = s.kept_mass;
         }
 
         /* ---- the outputs ---- */
-        uint32_t kept = 0, kept_before = 0;
-#pragma unroll 1
-        for (int i = lane; i < ROW_WARPS; i += 32) {
-            kept += word[i][0].z;
-            if (i < W::block() * WARPS + warp) kept_before += word[i][0].z;
-        }
-        kept = tb_warp_sum(kept);
+        const uint32_t kept = s.kept;
         if (call.kept_ids) {
             int32_t *ids = call.kept_ids + row * call.kept_capacity;
-            write_ids(ids, call.kept_capacity, floor, tb_warp_sum(kept_before));
+            uint32_t before_me = 0;
+            for (int i = lane; i < W::block() * WARPS + warp; i += 32) before_me += word[i][0].z;
+            write_ids(ids, call.kept_capacity, floor, tb_warp_sum(before_me));
             for (int64_t i = (int64_t)kept + W::block() * NT + tid; i < call.kept_capacity; i += C * NT) ids[i] = -1;
         }
-        tb_wide_drawn drawn = draw(word, floor);
+        tb_wide_drawn drawn = draw(floor);
         tb_fast_result result = {drawn.index, (int32_t)kept, 0, status, 0.0f, kept_mass};
         if (call.ranks) {
             uint32_t mine = __ballot_sync(TB_WHOLE_WARP, drawn.mine);
             float x = __shfl_sync(TB_WHOLE_WARP, drawn.x, mine ? __ffs((int)mine) - 1 : 0);
             W::send(words++, make_uint4(mine ? law_key(x) : 0u, 0, 0, 0), make_uint4(0, 0, 0, 0));
             word = W::receive(words - 1);
+            __syncthreads();
             uint32_t key = 0, rank = 0;
             for (int i = lane; i < ROW_WARPS; i += 32) key = max(key, word[i][0].x);
             uint32_t n = count_from(law_key_value(tb_warp_max(key)));
+            __syncthreads();
             W::send(words++, make_uint4(n, 0, 0, 0), make_uint4(0, 0, 0, 0));
             word = W::receive(words - 1);
+            __syncthreads();
             for (int i = lane; i < ROW_WARPS; i += 32) rank += word[i][0].x;
             result.rank = (int32_t)tb_warp_sum(rank);
         }
@@ -711,6 +735,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         uint4 a = word[me][0];
         W::send(words++, a, make_uint4(index, 0, 0, 0));
         const uint4(*all)[2] = W::receive(words - 1);
+        __syncthreads();
         uint32_t last = 0xffffffffu;
         for (int i = lane; i < ROW_WARPS; i += 32) last = min(last, all[i][1].x);
         return tb_warp_min(last);

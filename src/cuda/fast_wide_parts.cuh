@@ -72,6 +72,14 @@ typedef struct tb_wide_edge {
     uint32_t count; /* down to the end of the bin */
 } tb_wide_edge;
 
+/* What the exact look has found. */
+typedef struct tb_wide_sums {
+    uint64_t mass, total; /* from the lower end of the bracket up; of the row */
+    uint64_t target;      /* of top_p */
+    uint32_t count;       /* from the lower end up */
+    uint32_t between;     /* in the bracket */
+} tb_wide_sums;
+
 /* A bin of a histogram, with what lies above it. */
 typedef struct tb_wide_found {
     uint32_t held, count;
@@ -97,14 +105,19 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         uint4 part[TB_WIDE_BINS / 32]; /* of a scan */
         tb_wide_edge edge[5];
         tb_wide_found found;
+        tb_wide_sums sums;
         uint2 list[CAP];             /* value bits, index | warp << 22 */
         uint32_t drop_high[WARPS], drop_low[WARPS], drop_count[WARPS];
         tb_fast_chain chain;
         tb_fast_slice slice;
         uint64_t random;
         uint64_t mail[2], mail_in, mail_bins; /* mbarriers */
-        uint32_t pushed, infinite;
-        int keep_loads;
+        uint32_t pushed, infinite, flat, status;
+        int keep_loads, owner;
+        float relative; /* about the mass of the row, of 2^40 */
+        uint64_t kept_mass, position;
+        uint32_t kept;
+        uint32_t greatest_key;
         float greatest, least;       /* of the row; of a sample of it */
         float maximum, scale;        /* of the weights: as of the row, 0 and 0 where all weigh the same */
         float least_before, least_after;
@@ -128,8 +141,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
 
     /* ---- between blocks ---- */
 
-    /* Two vectors of this warp to every block of the row. A warp that has all words of one exchange knows
-     * that every warp has read those of the one before, so two buffers do. */
+    /* Two vectors of this warp to every block of the row. A barrier of the block must follow the reading before a
+     * warp sends again; so where all words of one exchange are there, those of the one before have been read, and
+     * two buffers do. */
     static TB_MEMBER void send(uint32_t turn, uint4 a, uint4 b)
     {
         shared &s = all();
@@ -147,13 +161,13 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
             tb_mail_arrive(&s.mail[which]);
     }
 
-    /* The words of all warps, once they have come. */
+    /* The words of all warps, once they have come: for the first warp, which reads them for all. */
     static TB_MEMBER const uint4 (*receive(uint32_t turn))[2]
     {
         shared &s = all();
         if (C == 1)
             __syncthreads();
-        else
+        else if (tb_warp() == 0)
             tb_mail_wait(&s.mail[turn & 1], turn >> 1 & 1);
         return s.word[turn & 1];
     }
@@ -245,14 +259,24 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
             for (int j = 0; j < N; j++) v[j] = tb_load_stream(at + j * 512);
             return;
         }
+        /* the vectors across the row's ends: the first, and number whole_end */
         vector += tb_lane();
+        const uint32_t end = min(c.end, slice.whole_end), tail_at = slice.whole_end - vector;
+        const bool has_head = slice.whole_first && vector == 0,
+                   has_tail = slice.whole_end < c.end && tail_at < N * 32 && tail_at % 32 == 0;
+        uint4 head = make_uint4(none, none, none, none), tail = head;
+        if (has_head) head = tb_load_edge<dtype>(slice.base, 0u - slice.shift, slice.length);
+        if (has_tail)
+            tail = tb_load_edge<dtype>(slice.base + (size_t)slice.whole_end * 16,
+                                       slice.whole_end * width - slice.shift, slice.length);
 #pragma unroll
-        for (int j = 0; j < N; j++, vector += 32)
-            v[j] = vector >= c.end ? make_uint4(none, none, none, none)
-                   : vector >= slice.whole_first && vector < slice.whole_end
-                       ? tb_load_stream(slice.base + (size_t)vector * 16)
-                       : tb_load_edge<dtype>(slice.base + (size_t)vector * 16, vector * width - slice.shift,
-                                             slice.length);
+        for (int j = 0; j < N; j++) {
+            v[j] = make_uint4(none, none, none, none);
+            if (vector + j * 32 >= slice.whole_first && vector + j * 32 < end)
+                v[j] = tb_load_stream(slice.base + (size_t)(vector + j * 32) * 16);
+            if (j == 0 && has_head) v[j] = head;
+            if (has_tail && tail_at == (uint32_t)j * 32) v[j] = tail;
+        }
     }
 
     /* Load j of the chunk of a warp of this block, wherever it is. */

@@ -38,7 +38,22 @@ typedef struct fast_kernel {
     {                                                                                                        \
         "tombola_" name "_f32", "tombola_" name "_f16", "tombola_" name "_bf16"                              \
     }
-enum { C1_512, C1_256, C2_512, C4_512, C4_256, C8_256, C16_256, FLAT_C1, FLAT_C8, FLAT_C16, FAST_KERNELS };
+enum {
+    C1_512,
+    C1_256,
+    C2_512,
+    C4_512,
+    C4_256,
+    C8_256,
+    C16_256,
+    FLAT_C1,
+    FLAT_C8,
+    FLAT_C16,
+    WIDE_C1, /* for the rows that one of the others leaves */
+    WIDE_C8,
+    WIDE_C16,
+    FAST_KERNELS
+};
 
 static const fast_kernel fast_kernels[FAST_KERNELS] = {
     [C1_512] = {"stream_c1_512", 1, 512, TB_STREAM_C1_512_BYTES, false},
@@ -51,13 +66,17 @@ static const fast_kernel fast_kernels[FAST_KERNELS] = {
     [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false},
     [FLAT_C8] = {"flat_c8_256", 8, 256, TB_FLAT_C8_256_BYTES + 8 * 256 * 16, false},
     [FLAT_C16] = {"flat_c16_256", 16, 256, TB_FLAT_C16_256_BYTES + 8 * 256 * 16, false},
+    [WIDE_C1] = {"wide_c1_512", 1, 512, TB_WIDE_C1_512_BYTES, true},
+    [WIDE_C8] = {"wide_c8_256", 8, 256, TB_WIDE_C8_256_BYTES, true},
+    [WIDE_C16] = {"wide_c16_256", 16, 256, TB_WIDE_C16_256_BYTES, true},
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
     [C1_512] = NAMES("stream_c1_512"),   [C1_256] = NAMES("stream_c1_256"), [C2_512] = NAMES("stream_c2_512"),
     [C4_512] = NAMES("stream_c4_512"),   [C4_256] = NAMES("stream_c4_256"), [C8_256] = NAMES("stream_c8_256"),
     [C16_256] = NAMES("stream_c16_256"), [FLAT_C1] = NAMES("flat_c1_512"),  [FLAT_C8] = NAMES("flat_c8_256"),
-    [FLAT_C16] = NAMES("flat_c16_256"),
+    [FLAT_C16] = NAMES("flat_c16_256"),  [WIDE_C1] = NAMES("wide_c1_512"),   [WIDE_C8] = NAMES("wide_c8_256"),
+    [WIDE_C16] = NAMES("wide_c16_256"),
 };
 
 /* What a chain asks of the fast kernels. */
@@ -99,9 +118,21 @@ static int64_t vectors_of(const tombola_call *call)
     return (call->vocab_size + width - 1) / width + 1; /* a row need not begin at a vector */
 }
 
+/* Shared memory in which a block of the wide kernel keeps what it can of its share of the row, in loads of 8
+ * (or 4) vectors a thread. Where a row is all of a device's work for now it may have all of the memory; else
+ * TB_WIDE_STAGE lets several blocks into a multiprocessor. */
+static unsigned wide_stage(const fast_kernel *kernel, const tombola_call *call)
+{
+    int64_t load = (call->dtype == TOMBOLA_F32 ? 8 : 4) * 16 * kernel->threads,
+            share = (vectors_of(call) + kernel->blocks - 1) / kernel->blocks * 16;
+    int64_t bytes = (share + load - 1) / load * load;
+    return (unsigned)(bytes < TB_WIDE_STAGE ? bytes : TB_WIDE_STAGE / load * load);
+}
+
 static unsigned fast_shared(const fast_kernel *kernel, const tombola_call *call)
 {
     if (!kernel->staged) return kernel->shared_bytes;
+    if (kernel >= &fast_kernels[WIDE_C1]) return kernel->shared_bytes + wide_stage(kernel, call);
     int64_t tile = call->dtype == TOMBOLA_F32 ? 2048 : 1024,
             share = (vectors_of(call) + kernel->blocks - 1) / kernel->blocks;
     int64_t bytes = kernel->shared_bytes + (share + tile - 1) / tile * tile * 16;
@@ -140,11 +171,33 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     return FAST_KERNELS;
 }
 
-/* Adds a fast kernel and what must follow it; false where none serves the call. */
+/* The wide kernel, for the rows that were left; `rows` of its clusters are resident at most, and take turns. */
+static void add_wide(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call, int forced)
+{
+    int64_t rows = call->rows, sms = device->multiprocessors, vectors = vectors_of(call);
+    int order[3], n = 0;
+    if (rows <= sms / 16 - 1 && vectors >= 16 * 512) order[n++] = WIDE_C16;
+    if (vectors >= 8 * 256) order[n++] = WIDE_C8;
+    order[n++] = WIDE_C1;
+    int choice = forced;
+    for (int i = 0; choice == FAST_KERNELS && i < n; i++)
+        if (fast_fits(device, &fast_kernels[order[i]], call)) choice = order[i];
+    const fast_kernel *kernel = &fast_kernels[choice];
+    /* two blocks a multiprocessor, less the clusters for which a part of the device is too small */
+    int64_t most = choice == WIDE_C1 ? 2 * sms : TB_WIDE_RESIDENT * (sms / kernel->blocks - 1);
+    if (most < 1) most = 1;
+    plan->launch[plan->launch_count++] =
+        (tb_cuda_launch){.kernel = fast_names[choice][call->dtype],
+                         .grid = (unsigned)(rows < most ? rows : most) * kernel->blocks,
+                         .threads = kernel->threads,
+                         .cluster = kernel->blocks,
+                         .shared_bytes = fast_shared(kernel, call)};
+}
+
+/* Adds a fast kernel and the one behind it; false where none serves the call. */
 static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                      const char *forced)
 {
-    static const char *const flat_left[] = NAMES("flat_left_c8_256");
     fast_chain chain = read_chain(call);
     if (!fast_serves(call, &chain)) return false;
     int choice = FAST_KERNELS;
@@ -155,26 +208,24 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
             if (!strcmp(forced, fast_kernels[i].name) && fast_fits(device, &fast_kernels[i], call))
                 choice = i;
         if (choice < FLAT_C1 && !chain.filtered) return false;
-        if (choice >= FLAT_C1 && (chain.filtered && (!chain.only_min_p || call->ranks || call->kept_ids)))
+        if (choice >= FLAT_C1 && choice < WIDE_C1 &&
+            (chain.filtered && (!chain.only_min_p || call->ranks || call->kept_ids)))
             return false;
     }
     if (choice == FAST_KERNELS) return false;
-    const fast_kernel *kernel = &fast_kernels[choice];
     plan->workspace_bytes = round_up((size_t)call->rows * 4);
+    if (choice >= WIDE_C1) { /* forced: for all rows */
+        add(plan, "tombola_leave", (unsigned)((call->rows + 127) / 128), 128);
+        add_wide(plan, device, call, choice);
+        return true;
+    }
+    const fast_kernel *kernel = &fast_kernels[choice];
     plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = fast_names[choice][call->dtype],
                                                           .grid = (unsigned)call->rows * kernel->blocks,
                                                           .threads = kernel->threads,
                                                           .cluster = kernel->blocks,
                                                           .shared_bytes = fast_shared(kernel, call)};
-    unsigned most = (unsigned)device->multiprocessors, rows = (unsigned)call->rows;
-    if (choice < FLAT_C1 && chain.only_min_p && !call->ranks && !call->kept_ids && device->major >= 9)
-        plan->launch[plan->launch_count++] =
-            (tb_cuda_launch){.kernel = flat_left[call->dtype],
-                             .grid = (rows < most / 2 ? rows : most / 2) * 8,
-                             .threads = 256,
-                             .cluster = 8,
-                             .shared_bytes = fast_kernels[FLAT_C8].shared_bytes};
-    add(plan, "tombola_left", rows < 2 * most ? rows : 2 * most, 512); /* two blocks a multiprocessor */
+    add_wide(plan, device, call, FAST_KERNELS);
     return true;
 }
 
