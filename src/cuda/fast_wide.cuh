@@ -409,7 +409,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         if (tid == 0) {
             s.slice = slice;
             s.keep_loads =
-                (int)((tb_dynamic_shared_bytes() - W::BYTES) / (NT * 16)) / (2 * U) * (2 * U);
+                (int)((tb_wide_shared_bytes() - W::BYTES) / (NT * 16)) / (2 * U) * (2 * U);
             s.pushed = 0;
         }
         __syncthreads();

@@ -5,7 +5,7 @@
 #ifndef TB_CUDA_FAST_WIDE_PARTS_CUH
 #define TB_CUDA_FAST_WIDE_PARTS_CUH
 
-#include "fast_exact.cuh"
+#include "fast_parts.cuh"
 
 extern __shared__ __align__(128) unsigned char tb_wide_bytes[];
 
@@ -16,6 +16,13 @@ extern __shared__ __align__(128) unsigned char tb_wide_bytes[];
 #define TB_NO_LIMIT 0xffffffffu
 #define TB_NO_MASS (~(uint64_t)0)
 #define TB_LAST_INDEX ((1u << LAW_INDEX_BITS) - 1)
+
+TB_DEV uint32_t tb_wide_shared_bytes(void)
+{
+    uint32_t bytes;
+    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
+    return bytes;
+}
 
 /* A floor of a kept set: the tokens of greater key, and of this key those of index up to `last`. */
 TB_DEV uint64_t tb_wide_floor(uint32_t key, uint32_t last)
