@@ -14,7 +14,6 @@ more has a shorter step, in which the sampler's part is larger.
 
 import argparse
 import datetime
-import json
 import pathlib
 import statistics
 import sys
@@ -125,12 +124,11 @@ def samplers(tombola, flashinfer):
     return found
 
 
-def measure(name, batches, contestants):
+def measure(name, batches, contestants, done):
     import inputs
     shape = MODELS[name]
     model = Model(shape, max(batches), CONTEXT, "cuda")
     rows = inputs.make("zipf", max(batches), shape["vocab"], torch.bfloat16)
-    figures = []
     for batch in batches:
         ids = torch.zeros(batch, dtype=torch.int64, device="cuda")
         logits = torch.empty(batch, shape["vocab"], device="cuda")
@@ -146,10 +144,9 @@ def measure(name, batches, contestants):
                   "without_head": time_step(lambda: step(head=False)),
                   "without_attention": time_step(lambda: step(attention=False)),
                   "step": {label: time_step(lambda f=f: step(f)) for label, f in contestants.items()}}
-        figures.append(figure)
         print(name, batch, *(f"{k} {v:.0f}" for k, v in figure.items() if k.startswith("without")),
               *(f"| {k} {v:.0f}" for k, v in figure["step"].items()), flush=True)
-    return figures
+        done(figure)
 
 
 def tiny():
@@ -181,18 +178,18 @@ def main():
     tombola = bench.Tombola(arguments.harness)
     flashinfer = peers.FlashInfer(*arguments.flashinfer) if arguments.flashinfer else None
     latency.warm_up()
-    figures = []
-    with torch.inference_mode():
-        for name in list(MODELS)[:1] if arguments.quick else MODELS:
-            figures += measure(name, (1, 64) if arguments.quick else BATCHES, samplers(tombola, flashinfer))
-            torch.cuda.empty_cache()
     result = {"device": torch.cuda.get_device_name(), "driver": latency.driver(),
               "date": datetime.date.today().isoformat(), "torch": torch.__version__,
               "flashinfer": flashinfer.version if flashinfer else None, "chain": "top-k 50 and top-p 0.9",
-              "method": __doc__.split("\n\n")[1].replace("\n", " "), "figures": figures}
-    with open(arguments.output, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
+              "method": __doc__.split("\n\n")[1].replace("\n", " "), "figures": []}
+
+    def done(figure):
+        result["figures"].append(figure)
+        latency.save(result, arguments.output)
+    with torch.inference_mode():
+        for name in list(MODELS)[:1] if arguments.quick else MODELS:
+            measure(name, (1, 64) if arguments.quick else BATCHES, samplers(tombola, flashinfer), done)
+            torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

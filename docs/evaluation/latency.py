@@ -20,14 +20,23 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "gpu
 import bench  # noqa: E402
 import peers  # noqa: E402
 
-BATCHES = (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)  # descending: the inputs are made once
-CHAINS = ("k50_p0.9", "p0.9", "k50")
+GRID = (  # distribution, chains, batches: descending, so that the inputs are made once
+    ("zipf", ("k50_p0.9", "p0.9", "k50"), (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)),
+    ("n01", ("k50_p0.9", "p0.9"), (512, 256, 64, 16, 4, 1)),
+)
+QUICK = (("zipf", ("k50_p0.9",), (512, 32, 1)),)
 METHODS = {"exact": "", "rejection": " rejection", "dual-pivot": " dual-pivot"}
 
 
 def driver():
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     return subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()[0]
+
+
+def save(result, path):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=1)
+        file.write("\n")
 
 
 def warm_up():
@@ -64,20 +73,17 @@ def main():
     arguments.only = None
     b = bench.Bench(arguments)
     warm_up()
-    figures = []
-    for distribution in ("zipf", "n01"):
-        for batch in (512, 32, 1) if arguments.quick else BATCHES:
-            for chain in CHAINS[:1] if arguments.quick else CHAINS:
-                figure = measure(b, chain, distribution, batch)
-                figures.append(figure)
-                print(chain, distribution, batch, f"floor {figure['floor']:.1f}",
-                      *(f"| {k} {v:.1f}" for k, v in figure["microseconds"].items()), flush=True)
     result = {"device": torch.cuda.get_device_name(), "driver": driver(), "date": datetime.date.today().isoformat(),
               "torch": torch.__version__, "flashinfer": b.flashinfer.version if b.flashinfer else None,
-              "method": __doc__.split("\n\n")[1].replace("\n", " "), "figures": figures}
-    with open(arguments.output, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
+              "method": __doc__.split("\n\n")[1].replace("\n", " "), "figures": []}
+    for distribution, chains, batches in QUICK if arguments.quick else GRID:
+        for batch in batches:
+            for chain in chains:
+                figure = measure(b, chain, distribution, batch)
+                print(chain, distribution, batch, f"floor {figure['floor']:.1f}",
+                      *(f"| {k} {v:.1f}" for k, v in figure["microseconds"].items()), flush=True)
+                result["figures"].append(figure)
+                save(result, arguments.output)
 
 
 if __name__ == "__main__":
