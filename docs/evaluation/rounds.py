@@ -22,6 +22,8 @@ VOCAB = 128256
 K_GRID = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
 P_GRID = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
 METHODS = ("rejection", "dual-pivot")
+TAILS = (("n01", "top-k", 1), ("crowd", "top-k", 1), ("cliff", "top-k", 64))  # whole distributions, of one row
+TAIL_OFFSETS, TAIL_DRAWS, TAIL_MOST = 8, 4096, 60
 
 
 def zipf(generator):
@@ -53,9 +55,9 @@ def rows_of(name):
     return path
 
 
-def measure(path, option, value, method, draws):
+def measure(path, option, value, method, draws, *more):
     command = [BINARY, "sample", path, "--" + option, str(value), "--method", method, "--rounds", "--json", "--draws",
-               str(draws), "--seed", "1"]
+               str(draws), "--seed", "1", *more]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -75,6 +77,26 @@ def summary(rounds, theory=None):
            "counts": np.bincount(r).tolist()}
     if theory is not None:
         out["mean_by_formula"] = theory
+    return out
+
+
+def tail(name, option, value):
+    """Of one row: how often each number of trials occurs, and its probability for one pivot, by the formula."""
+    path = rows_of(name)
+    out = {"distribution": name, "filter": option, "value": value, "counts": {}}
+    for method in METHODS:
+        rounds = []
+        for offset in range(TAIL_OFFSETS):
+            [row] = measure(path, option, value, method, TAIL_DRAWS, "--row", "0", "--offset", str(offset))
+            rounds += row["rounds"]
+        out["counts"][method] = np.bincount(rounds).tolist()
+    probability = np.zeros(TAIL_MOST)
+    probability[1] = 1
+    for p in single_pivot(np.load(path)[0], row["kept_count"]):
+        probability[1:] = probability[1:] * (1 - p) + probability[:-1] * p
+    out["by_formula"] = probability.tolist()
+    path.unlink()
+    print(name, option, value, "tails", {m: len(c) - 1 for m, c in out["counts"].items()}, flush=True)
     return out
 
 
@@ -105,7 +127,7 @@ def main():
             path.unlink()
     result = {"date": datetime.date.today().isoformat(), "seed": 1,
               "what": "trials per draw; gemma: 14 recorded rows of 262144 tokens, the others: 4 rows of 128256",
-              "figures": figures}
+              "figures": figures, "tails": [] if arguments.quick else [tail(*t) for t in TAILS]}
     (HERE / "data").mkdir(exist_ok=True)
     with open(HERE / "data" / "rounds.json", "w", encoding="utf-8") as file:
         file.write(json.dumps(result).replace('{"distribution"', '\n{"distribution"'))
