@@ -32,7 +32,7 @@ MODELS = {
 }
 TINY = {"layers": 2, "hidden": 256, "heads": 2, "kv_heads": 1, "ffn": 512, "vocab": 1000}
 BATCHES = (1, 4, 16, 64, 128, 256)
-WARM_UP, GROUPS, REPLAYS = 2, 3, 5  # replays in a group run back to back
+WARM_UP, GROUPS, REPLAYS = 1, 5, 2  # replays in a group run back to back
 
 
 class Model:
