@@ -32,7 +32,7 @@ MODELS = {
 }
 TINY = {"layers": 2, "hidden": 256, "heads": 2, "kv_heads": 1, "ffn": 512, "vocab": 1000}
 BATCHES = (1, 4, 16, 64, 128, 256)
-WARM_UP, GROUPS, REPLAYS = 1, 5, 2  # replays in a group run back to back
+WARM_UP, TURNS, REPLAYS = 1, 7, 2
 
 
 class Model:
@@ -84,26 +84,30 @@ class Model:
         return F.linear(x, self.head) if head else x
 
 
-def time_step(step):
-    """Microseconds of one step, replayed as a CUDA graph."""
-    step()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+def time_steps(steps):
+    """Microseconds of each of {label: step}, as CUDA graphs that are replayed in turns: so a change of the clocks
+    meets all of them."""
+    graphs, times = {}, {label: [] for label in steps}
+    for label, step in steps.items():
         step()
-    for _ in range(WARM_UP):
-        graph.replay()
-    times = []
-    for _ in range(GROUPS):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(REPLAYS):
-            graph.replay()
-        end.record()
         torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) * 1000 / REPLAYS)
-    graph.reset()
-    return statistics.median(times)
+        graphs[label] = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graphs[label]):
+            step()
+    for turn in range(WARM_UP + TURNS):
+        for label, graph in graphs.items():
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            graph.replay()  # so that the next ones are launched while it runs
+            start.record()
+            for _ in range(REPLAYS):
+                graph.replay()
+            end.record()
+            torch.cuda.synchronize()
+            if turn >= WARM_UP:
+                times[label].append(start.elapsed_time(end) * 1000 / REPLAYS)
+    for graph in graphs.values():
+        graph.reset()
+    return {label: statistics.median(t) for label, t in times.items()}
 
 
 def samplers(tombola, flashinfer):
@@ -136,11 +140,12 @@ def measure(name, batches, contestants, done):
                 logits.copy_(rows[:batch])  # where an engine converts the model's logits to f32
             if sampler:
                 ids.copy_(sampler(logits))
+        times = time_steps({"without_sampler": step, "without_head": lambda: step(head=False),
+                            "without_attention": lambda: step(attention=False),
+                            **{label: lambda f=f: step(f) for label, f in contestants.items()}})
         figure = {"model": name, "batch": batch, "context": CONTEXT, "vocab_size": shape["vocab"],
-                  "without_sampler": time_step(step),
-                  "without_head": time_step(lambda: step(head=False)),
-                  "without_attention": time_step(lambda: step(attention=False)),
-                  "step": {label: time_step(lambda f=f: step(f)) for label, f in contestants.items()}}
+                  **{k: t for k, t in times.items() if k not in contestants},
+                  "step": {k: t for k, t in times.items() if k in contestants}}
         print(name, batch, *(f"{k} {v:.0f}" for k, v in figure.items() if k.startswith("without")),
               *(f"| {k} {v:.0f}" for k, v in figure["step"].items()), flush=True)
         done(figure)

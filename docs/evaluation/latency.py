@@ -21,8 +21,8 @@ import bench  # noqa: E402
 import peers  # noqa: E402
 
 GRID = (  # distribution, chains, batches: descending, so that the inputs are made once
-    ("zipf", ("k50_p0.9", "p0.9", "k50"), (512, 256, 128, 64, 32, 16, 4, 1)),
-    ("n01", ("k50_p0.9", "p0.9"), (512, 128, 32, 8, 1)),
+    ("zipf", ("k50_p0.9", "p0.9", "k50"), (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)),
+    ("n01", ("k50_p0.9", "p0.9"), (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)),
 )
 QUICK = (("zipf", ("k50_p0.9",), (512, 32, 1)),)
 METHODS = {"exact": "", "rejection": " rejection", "dual-pivot": " dual-pivot"}

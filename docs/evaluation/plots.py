@@ -55,9 +55,9 @@ def rounds():
                 a.set_xscale("log")
             if m == 0 and n % 2 == 0:
                 a.set_ylabel("trials per draw")
-    axes[0][0].legend(fontsize=8)
+    grid.legend(*axes[0][0].get_legend_handles_labels(), loc="lower center", ncol=5, frameon=False)
     grid.suptitle("Trials of rejection sampling with one pivot and with two. The bound of two pivots is 73.", fontsize=13)
-    grid.tight_layout()
+    grid.tight_layout(rect=(0, 0.03, 1, 1))
     save(grid, "rounds")
 
 
