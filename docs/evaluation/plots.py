@@ -84,7 +84,7 @@ def tails():
 # ---- latency ----
 
 STYLE = {"tombola exact": (RED, "o-"), "tombola rejection": (ORANGE, "^--"), "tombola dual-pivot": (PURPLE, "v--"),
-         "torch sort": ("black", "s-")}
+         "torch sort": ("black", "s-"), "flashinfer": (BLUE, "D-"), "flashinfer top_k_first": (GREEN, "D-")}
 CHAINS = {"k50_p0.9": "top-k 50 and top-p 0.9", "p0.9": "top-p 0.9", "k50": "top-k 50"}
 
 
@@ -92,25 +92,27 @@ def latency():
     data = load("latency.json")
     panels = sorted({(f["distribution"] != "zipf", list(CHAINS).index(f["chain"]), f["distribution"], f["chain"])
                      for f in data["figures"]})
-    grid, axes = plt.subplots(2, 3, figsize=(14, 8.4), sharex=True, sharey=True)
-    for a in axes.flat[len(panels):]:
-        a.axis("off")
+    grid, axes = plt.subplots(2, 3, figsize=(14, 8.4), sharey=True)
     for a, (_, _, distribution, chain) in zip(axes.flat, panels):
         figures = sorted((f for f in data["figures"] if (f["distribution"], f["chain"]) == (distribution, chain)),
                          key=lambda f: f["rows"])
-        others = iter((BLUE, GREEN))
-        for label in sorted({k for f in figures for k in f["microseconds"]}, key=lambda k: list(STYLE).index(k) if k in STYLE else 9):
-            colour, line = STYLE.get(label) or (next(others), "D-")
-            mine = [(f["rows"], f["microseconds"][label]) for f in figures if label in f["microseconds"]]
-            a.plot(*zip(*mine), line, color=colour, markersize=4, label=label)
-        a.plot([f["rows"] for f in figures], [f["floor"] for f in figures], color=GREY, linestyle=":", label="one read of the logits")
+        for label, (colour, line) in STYLE.items():
+            names = [k for k in figures[0]["microseconds"] if k == label or label == "flashinfer" and k.startswith(label)
+                     and k not in STYLE]  # the kernel for this chain: joint, top_p or top_k
+            mine = [(f["rows"], f["microseconds"][k]) for f in figures for k in names]
+            if mine:
+                a.plot(*zip(*mine), line, color=colour, markersize=4, label=label)
+        a.plot([f["rows"] for f in figures], [f["floor"] for f in figures], color=GREY, linestyle=":",
+               label="one plain read of the logits")
         a.set(xscale="log", yscale="log", title=f"{CHAINS[chain]}, {NAMES[distribution]}", xlabel="batch")
         ticks = [1, 4, 16, 64, 256]
         a.set_xticks(ticks, [str(t) for t in ticks])
         a.minorticks_off()
-        a.legend(fontsize=7.5)
-        if a in axes[:, 0]:
-            a.set_ylabel("µs per call")
+    for a in axes[:, 0]:
+        a.set_ylabel("µs per call")
+    for a in axes.flat[len(panels):]:
+        a.axis("off")
+    axes.flat[-1].legend(*axes[0][0].get_legend_handles_labels(), loc="center", frameon=False, fontsize=12)
     grid.suptitle(f"From logits to a token, V = 128256, f32, cold L2. {where(data)}", fontsize=11)
     grid.tight_layout()
     save(grid, "latency")
