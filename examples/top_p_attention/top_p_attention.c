@@ -12,21 +12,15 @@
  * The heads are made up: a third attends to a few tokens (peaked), a third to recent ones (local), a third to
  * almost all (diffuse), and all of them to the first token, as trained heads do.
  *
- * Where there is a CUDA device (and tombola was built with its kernels) the selection runs there too, and
- * must be the same to the last bit.
- *
- *     cc -O2 top_p_attention.c device.c $(pkg-config --cflags --libs tombola) -lm -ldl -o top_p_attention
+ *     cc -O2 top_p_attention.c $(pkg-config --cflags --libs tombola) -lm -o top_p_attention
  */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include <tombola.h>
-
-#include "device.h"
 
 #define SEQUENCES 4
 #define HEADS 32
@@ -166,67 +160,41 @@ static double distance(const float *a, const float *b)
 /* ---- selection ---- */
 
 typedef struct selection {
-    int32_t ids[ROWS][MOST]; /* of each row, ascending, padded with -1 */
-    int32_t count[ROWS];     /* how many of a row */
-    uint64_t kept[ROWS];     /* their mass, an exact integer, */
-    uint64_t total[ROWS];    /* and that of all tokens of the row */
+    int32_t *ids;         /* [ROWS, MOST] ascending, padded with -1 */
+    int32_t count[ROWS];  /* how many of a row */
+    uint64_t kept[ROWS];  /* their mass, an exact integer, */
+    uint64_t total[ROWS]; /* and that of all tokens of the row */
 } selection;
 
-/* What a selection reads and writes, in memory of the host, or that the device can reach. */
-typedef struct work {
-    tombola_context *context;
-    bool on_device;
-    int64_t starts[ROWS]; /* where a row begins in scores */
-    int32_t lengths[ROWS];
-    selection selected;
-    void *workspace;
-    size_t workspace_size;
-    float scores[]; /* not weights: the softmax is part of the call */
-} work;
-
-static void *allocate_in(bool on_device, size_t bytes)
-{
-    void *memory = on_device ? device_allocate(bytes) : allocate(bytes, 1);
-    if (!memory) exit(1);
-    return memory;
-}
-
-static void check(tombola_result result, const tombola_error *error)
-{
-    if (result == TOMBOLA_OK) return;
-    fprintf(stderr, "%s\n", error->message);
-    exit(1);
-}
-
-/* One call for all heads of all sequences: row r holds the scores of a head. Returns the seconds it took. */
-static double select_tokens(work *w, float p)
+/* One call for all heads of all sequences: row r holds the scores of a head and starts at starts[r]. */
+static double select_tokens(const tombola_context *context, const float *scores, const int64_t *starts,
+                            const int32_t *row_lengths, float p, selection *s)
 {
     tombola_step step = {.kind = TOMBOLA_TOP_P, .value = p};
     tombola_call call = TOMBOLA_CALL_INIT;
     tombola_error error;
-    call.backend = w->on_device ? TOMBOLA_BACKEND_CUDA : TOMBOLA_BACKEND_CPU;
-    call.data = w->scores;
+    call.data = scores; /* scores, not weights: the softmax is part of the call */
     call.rows = ROWS;
     call.vocab_size = MOST;
-    call.row_start = w->starts;
-    call.row_length = w->lengths;
+    call.row_start = starts;
+    call.row_length = row_lengths;
     call.steps = &step;
     call.step_count = 1;
-    call.kept_ids = w->selected.ids[0];
+    call.kept_ids = s->ids;
     call.kept_capacity = MOST;
-    call.kept_count = w->selected.count;
-    call.kept_mass = w->selected.kept;
-    call.total_mass = w->selected.total;
-    if (!w->workspace) { /* its size depends on the call's shape alone */
-        check(tombola_workspace_size(w->context, &call, &w->workspace_size, &error), &error);
-        w->workspace = allocate_in(w->on_device, w->workspace_size);
-    }
-    call.workspace = w->workspace;
-    call.workspace_size = w->workspace_size;
+    call.kept_count = s->count;
+    call.kept_mass = s->kept;
+    call.total_mass = s->total;
+    if (tombola_workspace_size(context, &call, &call.workspace_size, &error)) goto failed;
+    call.workspace = allocate(call.workspace_size, 1);
     double start = now();
-    check(tombola_run(w->context, &call, &error), &error);
-    if (w->on_device && !device_wait()) exit(1);
-    return now() - start;
+    if (tombola_run(context, &call, &error)) goto failed;
+    double seconds = now() - start;
+    free(call.workspace);
+    return seconds;
+failed:
+    fprintf(stderr, "%s\n", error.message);
+    exit(1);
 }
 
 /* Prints a line for each kind of head; false when the selection is not what top-p promises. */
@@ -240,7 +208,7 @@ static bool report(const head *heads, const selection *s, float p, double *error
         const head *h = &heads[r];
         float out[DIM], zero[DIM] = {0};
         if ((double)s->kept[r] < (double)p * (double)s->total[r] * (1 - 1e-12)) return false;
-        attend(h, s->ids[r], s->count[r], out);
+        attend(h, s->ids + (size_t)r * MOST, s->count[r], out);
         double e = distance(out, h->full) / distance(h->full, zero);
         read[h->kind] += s->count[r];
         tokens[h->kind] += h->cache->length;
@@ -256,77 +224,60 @@ static bool report(const head *heads, const selection *s, float p, double *error
     return true;
 }
 
-/* The same work for the device; NULL where there is none. */
-static work *on_device(const work *host, size_t bytes)
-{
-    if (!device_open()) return NULL;
-    tombola_options options = {.struct_size = sizeof options, .cuda = 1};
-    tombola_context *context;
-    if (tombola_context_create(&options, &context, NULL)) return NULL; /* built without kernels */
-    work *w = allocate_in(true, bytes);
-    memcpy(w, host, bytes);
-    w->context = context;
-    w->on_device = true;
-    return w;
-}
-
 int main(void)
 {
     static cache caches[SEQUENCES][KV_HEADS];
     static head heads[ROWS];
-    size_t size = 0;
-    for (int q = 0; q < SEQUENCES; q++) {
-        size += (size_t)HEADS * (size_t)lengths[q];
+    static selection s;
+    int64_t starts[ROWS], size = 0;
+    int32_t row_lengths[ROWS];
+    for (int q = 0; q < SEQUENCES; q++)
         for (int k = 0; k < KV_HEADS; k++) make_cache(&caches[q][k], lengths[q]);
-    }
-    size_t bytes = sizeof(work) + size * sizeof(float);
-    work *w = allocate(bytes, 1);
-    int64_t at = 0;
     for (int r = 0; r < ROWS; r++) {
         int sequence = r / HEADS, number = r % HEADS;
         make_head(&heads[r], number, &caches[sequence][number / (HEADS / KV_HEADS)]);
-        w->starts[r] = at;
-        w->lengths[r] = lengths[sequence];
-        for (int32_t i = 0; i < w->lengths[r]; i++) w->scores[at++] = estimated_score(&heads[r], i);
+        starts[r] = size;
+        row_lengths[r] = lengths[sequence];
+        size += lengths[sequence];
     }
-    work *device = on_device(w, bytes);
-    tombola_options options = {.struct_size = sizeof options, .cuda = -1};
-    tombola_error error;
-    check(tombola_context_create(&options, &w->context, &error), &error);
+    float *scores = allocate((size_t)size, sizeof *scores);
+    for (int r = 0; r < ROWS; r++)
+        for (int32_t i = 0; i < row_lengths[r]; i++) scores[starts[r] + i] = estimated_score(&heads[r], i);
 
-    double start = now(), seconds = 0, device_seconds = 0, previous = INFINITY;
-    for (int r = 0; r < ROWS; r++) attend(&heads[r], NULL, w->lengths[r], heads[r].full);
+    tombola_context *context;
+    tombola_error error;
+    if (tombola_context_create(NULL, &context, &error)) {
+        fprintf(stderr, "%s\n", error.message);
+        return 1;
+    }
+    double start = now(), seconds = 0, previous = INFINITY;
+    for (int r = 0; r < ROWS; r++) attend(&heads[r], NULL, row_lengths[r], heads[r].full);
     double full = now() - start;
-    printf("%d heads of %d sequences, %zu scores; error: |output - full output| / |full output|\n\n", ROWS,
-           SEQUENCES, size);
+    s.ids = allocate((size_t)ROWS * MOST, sizeof *s.ids);
+
+    printf("%d heads of %d sequences, %lld scores; error: |output - full output| / |full output|\n\n", ROWS,
+           SEQUENCES, (long long)size);
     bool good = true;
     static const float ps[] = {0.8f, 0.9f, 0.95f, 0.99f};
     for (size_t i = 0; i < sizeof ps / sizeof *ps && good; i++) {
         double mean;
-        seconds = select_tokens(w, ps[i]);
-        good = report(heads, &w->selected, ps[i], &mean) && mean < previous; /* more tokens, less error */
+        seconds = select_tokens(context, scores, starts, row_lengths, ps[i], &s);
+        good = report(heads, &s, ps[i], &mean) && mean < previous; /* a greater p is never worse */
         previous = mean;
-        if (!device) continue;
-        device_seconds = select_tokens(device, ps[i]);
-        good = good && !memcmp(&device->selected, &w->selected, sizeof w->selected);
     }
     start = now();
     float out[DIM];
-    for (int r = 0; r < ROWS; r++) attend(&heads[r], w->selected.ids[r], w->selected.count[r], out);
+    for (int r = 0; r < ROWS; r++) attend(&heads[r], s.ids + (size_t)r * MOST, s.count[r], out);
     printf("\nfull attention %.1f ms; at p 0.99: selection %.1f ms, attention %.1f ms\n", 1e3 * full,
            1e3 * seconds, 1e3 * (now() - start));
-    if (device)
-        printf("selection on the device %.2f ms, %s\n", 1e3 * device_seconds,
-               good ? "the same bits" : "other bits");
 
-    if (device) tombola_context_destroy(device->context);
-    tombola_context_destroy(w->context);
+    free(scores), free(s.ids);
     for (int q = 0; q < SEQUENCES; q++)
         for (int k = 0; k < KV_HEADS; k++) {
             cache *c = &caches[q][k];
             free(c->keys), free(c->values), free(c->quarter), free(c->scale);
         }
-    free(w->workspace), free(w);
+    tombola_context_destroy(context);
     if (!good) fprintf(stderr, "the selection is not what top-p promises\n");
     return !good;
 }
