@@ -1,0 +1,154 @@
+"""FlashInfer's argument conventions, turned into the fields of a tombola call."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple, Optional, Union
+
+import torch
+
+_NATIVE = (torch.float32, torch.float16, torch.bfloat16)
+_INT32_MAX = 2**31 - 1
+_U64 = 2**64 - 1
+
+Seed = Union[int, torch.Tensor]
+
+
+class Randomness(NamedTuple):
+    """Where the random numbers of a call come from; what is None is not used."""
+
+    seed: int = 0
+    offset: int = 0
+    seeds: Optional[torch.Tensor] = None  # [rows]
+    offsets: Optional[torch.Tensor] = None  # [rows]
+    streams: Optional[torch.Tensor] = None  # [rows]
+    random: Optional[torch.Tensor] = None  # [rows, 1], 64 bits each
+
+
+def source(x: torch.Tensor, name: str) -> torch.Tensor:
+    """The rows as the library reads them. float32, float16 and bfloat16 are read in place, whatever the
+    distance between rows; other floating types are converted to float32."""
+    if x.dim() != 2:
+        raise ValueError(f"{name} must have 2 dimensions (rows, vocabulary), got {x.dim()}")
+    if not x.dtype.is_floating_point:
+        raise ValueError(f"{name} must be of a floating type, got {x.dtype}")
+    if x.dtype not in _NATIVE:
+        x = x.float()
+    if x.size(1) > 1 and x.stride(1) != 1 or x.stride(0) < x.size(1):
+        x = x.contiguous()
+    return x
+
+
+def refuse_nan(x: torch.Tensor, name: str) -> None:
+    """Waits for the device, as check_nan=True does in FlashInfer."""
+    if torch.isnan(x).any():
+        raise ValueError(f"Input {name} contains NaN.")
+
+
+def parameter(
+    value: Union[torch.Tensor, float],
+    rows: int,
+    dtype: torch.dtype,
+    indices: Optional[torch.Tensor] = None,
+) -> Union[torch.Tensor, float]:
+    """A scalar, or one value per output row. FlashInfer numbers the values of a tensor by the rows of
+    its source, so with `indices` they are gathered here. Programs match on the messages' beginnings."""
+    if not isinstance(value, torch.Tensor):
+        return min(int(value), _INT32_MAX) if dtype == torch.int32 else float(value)
+    if value.dim() == 0:
+        raise ValueError(
+            "Expected a 1D tensor of shape (batch_size,) or scalar for the sampling parameter, "
+            "got a 0-dimensional tensor"
+        )
+    if value.dim() != 1:
+        raise ValueError(
+            f"Expected a 1D tensor or scalar for the sampling parameter, got a {value.dim()}D tensor"
+        )
+    if value.size(0) != rows:
+        raise ValueError(
+            f"Sampling parameter tensor batch size mismatch: {value.size(0)} values for {rows} rows"
+        )
+    if dtype == torch.int32 and value.dtype == torch.int64:
+        value = value.clamp(max=_INT32_MAX)
+    value = value.to(dtype)
+    if indices is not None:
+        value = value[indices.long()]
+    return value.contiguous()
+
+
+def row_index(indices: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
+    if indices is None:
+        return None
+    if indices.dim() != 1 or indices.dtype not in (torch.int32, torch.int64):
+        raise ValueError(
+            f"indices must be a 1D tensor of int32 or int64, got {indices.dim()}D of {indices.dtype}"
+        )
+    return indices.to(torch.int32).contiguous()
+
+
+@functools.lru_cache(maxsize=8)
+def _kept_streams(rows: int, device: torch.device) -> torch.Tensor:
+    return torch.arange(rows, dtype=torch.int32, device=device)
+
+
+def _streams(rows: int, device: torch.device) -> torch.Tensor:
+    # What is made during a capture belongs to the graph and has no content before a replay.
+    capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    return _kept_streams.__wrapped__(rows, device) if capturing else _kept_streams(rows, device)
+
+
+def randomness(
+    rows: int,
+    device: torch.device,
+    generator: Optional[torch.Generator],
+    seed: Optional[Seed],
+    offset: Optional[Seed],
+) -> Randomness:
+    """seed and offset if they are given, else what `generator` (or torch's default one) supplies."""
+    if (seed is None) != (offset is None):
+        raise ValueError("seed and offset must be given together")
+    if seed is None:
+        return _from_generator(rows, device, generator)
+    if isinstance(seed, torch.Tensor) != isinstance(offset, torch.Tensor):
+        raise ValueError("seed and offset must both be tensors or both be scalars")
+    if not isinstance(seed, torch.Tensor):
+        return Randomness(seed=int(seed) & _U64, offset=int(offset) & _U64)
+    _check_seed(seed, "seed", rows, device)
+    _check_seed(offset, "offset", rows, device)
+    # One seed for the batch: rows take different streams, as with a scalar. One seed per row: a
+    # request's token depends on its seed and offset alone, and all rows take stream 0.
+    shared = seed.size(0) == 1
+    return Randomness(
+        seeds=seed.expand(rows).contiguous(),
+        offsets=offset.expand(rows).contiguous(),
+        streams=_streams(rows, device) if shared else None,
+    )
+
+
+def _check_seed(value: torch.Tensor, name: str, rows: int, device: torch.device) -> None:
+    if value.device != device:
+        raise ValueError(f"{name} tensor must be on {device}, not {value.device}")
+    if value.dtype not in (torch.int64, torch.uint64):
+        raise ValueError(f"{name} tensor must be int64/uint64, not {value.dtype}")
+    if value.dim() != 1:
+        raise ValueError(f"{name} tensor must be 1D, not {value.dim()}D")
+    if value.size(0) not in (1, rows):
+        raise ValueError(f"{name} tensor length must be 1 or {rows}, not {value.size(0)}")
+
+
+def _from_generator(
+    rows: int, device: torch.device, generator: Optional[torch.Generator]
+) -> Randomness:
+    # A captured graph must not keep host numbers: it would draw the same tokens at each replay. torch's
+    # own kernel takes the generator's state at replay. Generators of the CPU have no Philox state at all.
+    if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
+        bits = torch.empty(rows, 1, dtype=torch.int64, device=device)
+        return Randomness(random=bits.random_(-(2**63), None, generator=generator))
+    if generator is None:
+        index = device.index if device.index is not None else torch.cuda.current_device()
+        generator = torch.cuda.default_generators[index]
+    # torch counts the 32-bit words of a Philox stream and takes whole blocks of 4. One block number is
+    # reserved and serves as the offset, so no number of torch's is used a second time.
+    words = generator.get_offset()
+    generator.set_offset(words + 4)
+    return Randomness(seed=generator.initial_seed() & _U64, offset=words // 4)
