@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple, Optional, Union
+from typing import Any, Dict, Optional, Union
 
 import torch
 
@@ -12,17 +12,6 @@ _INT32_MAX = 2**31 - 1
 _U64 = 2**64 - 1
 
 Seed = Union[int, torch.Tensor]
-
-
-class Randomness(NamedTuple):
-    """Where the random numbers of a call come from; what is None is not used."""
-
-    seed: int = 0
-    offset: int = 0
-    seeds: Optional[torch.Tensor] = None  # [rows]
-    offsets: Optional[torch.Tensor] = None  # [rows]
-    streams: Optional[torch.Tensor] = None  # [rows]
-    random: Optional[torch.Tensor] = None  # [rows, 1], 64 bits each
 
 
 def source(x: torch.Tensor, name: str) -> torch.Tensor:
@@ -103,8 +92,9 @@ def randomness(
     generator: Optional[torch.Generator],
     seed: Optional[Seed],
     offset: Optional[Seed],
-) -> Randomness:
-    """seed and offset if they are given, else what `generator` (or torch's default one) supplies."""
+) -> Dict[str, Any]:
+    """The arguments of tombola.sample that say where random numbers come from: seed and offset if they are
+    given, else what `generator` (or torch's default one) supplies."""
     if (seed is None) != (offset is None):
         raise ValueError("seed and offset must be given together")
     if seed is None:
@@ -112,17 +102,17 @@ def randomness(
     if isinstance(seed, torch.Tensor) != isinstance(offset, torch.Tensor):
         raise ValueError("seed and offset must both be tensors or both be scalars")
     if not isinstance(seed, torch.Tensor):
-        return Randomness(seed=int(seed) & _U64, offset=int(offset) & _U64)
+        return {"seed": int(seed) & _U64, "offset": int(offset) & _U64}
     _check_seed(seed, "seed", rows, device)
     _check_seed(offset, "offset", rows, device)
     # One seed for the batch: rows take different streams, as with a scalar. One seed per row: a
     # request's token depends on its seed and offset alone, and all rows take stream 0.
     shared = seed.size(0) == 1
-    return Randomness(
-        seeds=seed.expand(rows).contiguous(),
-        offsets=offset.expand(rows).contiguous(),
-        streams=_streams(rows, device) if shared else None,
-    )
+    return {
+        "seed": seed.expand(rows).contiguous(),
+        "offset": offset.expand(rows).contiguous(),
+        "streams": _streams(rows, device) if shared else None,
+    }
 
 
 def _check_seed(value: torch.Tensor, name: str, rows: int, device: torch.device) -> None:
@@ -138,12 +128,12 @@ def _check_seed(value: torch.Tensor, name: str, rows: int, device: torch.device)
 
 def _from_generator(
     rows: int, device: torch.device, generator: Optional[torch.Generator]
-) -> Randomness:
+) -> Dict[str, Any]:
     # A captured graph must not keep host numbers: it would draw the same tokens at each replay. torch's
     # own kernel takes the generator's state at replay. Generators of the CPU have no Philox state at all.
     if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
-        bits = torch.empty(rows, 1, dtype=torch.int64, device=device)
-        return Randomness(random=bits.random_(-(2**63), None, generator=generator))
+        bits = torch.empty(rows, dtype=torch.int64, device=device)
+        return {"random": bits.random_(-(2**63), None, generator=generator)}
     if generator is None:
         index = device.index if device.index is not None else torch.cuda.current_device()
         generator = torch.cuda.default_generators[index]
@@ -151,4 +141,4 @@ def _from_generator(
     # reserved and serves as the offset, so no number of torch's is used a second time.
     words = generator.get_offset()
     generator.set_offset(words + 4)
-    return Randomness(seed=generator.initial_seed() & _U64, offset=words // 4)
+    return {"seed": generator.initial_seed() & _U64, "offset": words // 4}

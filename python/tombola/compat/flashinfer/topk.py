@@ -7,7 +7,8 @@ from typing import Optional, Tuple
 
 import torch
 
-from . import _engine
+import tombola
+
 from ._arguments import source
 
 _INT32_MAX = 2**31 - 1
@@ -132,32 +133,26 @@ def _select(
 ) -> torch.Tensor:
     """int32 (rows, k): the chosen indices, from the row's start, ascending, padded with -1."""
     x = source(x, "input")
-    rows, width = x.shape
-    ids = torch.empty(rows, k, dtype=torch.int32, device=x.device)
-    if rows == 0 or k == 0:
-        return ids
     # To the library NaN and -inf are no candidates, and +inf drives out what is finite. Here all of them
     # are entries to be ranked.
     limits = torch.finfo(x.dtype)
     x = torch.nan_to_num(x, nan=limits.max, posinf=limits.max, neginf=limits.min)
     large = tie_break == TopKTieBreak.LARGE
+    if lengths is not None and (large or row_starts is not None):
+        # Outside of its window a row has nothing to choose from.
+        place = torch.arange(x.size(1), device=x.device)
+        starts = 0 if row_starts is None else row_starts.unsqueeze(1)
+        inside = (place >= starts) & (place < starts + lengths.unsqueeze(1))
+        x = x.masked_fill_(~inside, -torch.inf)
+        lengths = None
     if lengths is not None:
         lengths = lengths.int()
-        starts = torch.zeros_like(lengths) if row_starts is None else row_starts.int()
-        if large:
-            starts = width - starts - lengths
-        starts = starts.long() + torch.arange(0, rows * width, width, device=x.device)
-    else:
-        starts = None
-    if large:
-        x = x.flip(1)
-    _engine.run(
-        x, _engine.LOGITS, [_engine.top_k(k)], ties=_engine.TIES_INDEX, row_start=starts,
-        row_length=lengths, kept_ids=ids,
-    )  # fmt: skip
+    mirrored = x.flip(1) if large else x
+    ids = tombola.select(mirrored, top_k=k, ties="index", capacity=k, lengths=lengths).ids
     if large:
         # from the mirror image's order to ascending, padding behind
-        last = width - 1 if lengths is None else lengths.unsqueeze(1) - 1
-        ids = torch.where(ids < 0, _INT32_MAX, last - ids).sort(dim=1).values
+        ids = torch.where(ids < 0, _INT32_MAX, x.size(1) - 1 - ids).sort(dim=1).values
         ids = ids.masked_fill_(ids == _INT32_MAX, -1)
+    if row_starts is not None:
+        ids = torch.where(ids < 0, ids, ids - row_starts.int().unsqueeze(1))
     return ids
