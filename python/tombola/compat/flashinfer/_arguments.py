@@ -82,8 +82,16 @@ def _kept_streams(rows: int, device: torch.device) -> torch.Tensor:
 
 def _streams(rows: int, device: torch.device) -> torch.Tensor:
     # What is made during a capture belongs to the graph and has no content before a replay.
-    capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-    return _kept_streams.__wrapped__(rows, device) if capturing else _kept_streams(rows, device)
+    if _is_recording(device):
+        return torch.arange(rows, dtype=torch.int32, device=device)
+    return _kept_streams(rows, device)
+
+
+def _is_recording(device: torch.device) -> bool:
+    """Whether the call becomes part of a CUDA graph or a compiled function, to run later."""
+    if torch.compiler.is_compiling():
+        return True
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 def randomness(
@@ -129,11 +137,12 @@ def _check_seed(value: torch.Tensor, name: str, rows: int, device: torch.device)
 def _from_generator(
     rows: int, device: torch.device, generator: Optional[torch.Generator]
 ) -> Dict[str, Any]:
-    # A captured graph must not keep host numbers: it would draw the same tokens at each replay. torch's
-    # own kernel takes the generator's state at replay. Generators of the CPU have no Philox state at all.
-    if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
-        bits = torch.empty(rows, dtype=torch.int64, device=device)
-        return {"random": bits.random_(-(2**63), None, generator=generator)}
+    # What is recorded must not keep numbers of the host: it would draw the same tokens each time. torch's
+    # own operator takes the generator's state when it runs. Generators of the CPU have no Philox state.
+    if device.type != "cuda" or _is_recording(device):
+        low, high = -(2**63), 2**63 - 1
+        bits = torch.randint(low, high, (rows,), generator=generator, dtype=torch.int64, device=device)
+        return {"random": bits}
     if generator is None:
         index = device.index if device.index is not None else torch.cuda.current_device()
         generator = torch.cuda.default_generators[index]
