@@ -46,7 +46,8 @@ static bool is_empty(const DLTensor *tensor)
 bool tensor_adjacent(const DLTensor *tensor)
 {
     int last = tensor->ndim - 1;
-    return last < 0 || !tensor->strides || tensor->shape[last] <= 1 || tensor->strides[last] == 1;
+    return last < 0 || is_empty(tensor) || !tensor->strides || tensor->shape[last] <= 1 ||
+           tensor->strides[last] == 1;
 }
 
 bool tensor_compact(const DLTensor *tensor)

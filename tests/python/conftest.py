@@ -38,7 +38,7 @@ class NumPyArrays:
     name = "numpy"
 
     def array(self, values):
-        return np.ascontiguousarray(values)
+        return np.asarray(values, order="C")
 
     def rows(self, bits, dtype):
         """Rows of logits from their bits."""
@@ -66,7 +66,7 @@ class TorchArrays:
         self.device = device
 
     def array(self, values):
-        values = np.ascontiguousarray(values)
+        values = np.asarray(values, order="C")
         signed = {np.dtype(np.uint32): np.int32, np.dtype(np.uint64): np.int64}.get(values.dtype)
         return torch.from_numpy(values.view(signed) if signed else values.copy()).to(self.device)
 

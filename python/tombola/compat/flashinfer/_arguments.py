@@ -17,13 +17,14 @@ Seed = Union[int, torch.Tensor]
 def source(x: torch.Tensor, name: str) -> torch.Tensor:
     """The rows as the library reads them. float32, float16 and bfloat16 are read in place, whatever the
     distance between rows; other floating types are converted to float32."""
+    if x.dtype not in _NATIVE:
+        if not x.dtype.is_floating_point:
+            raise ValueError(f"{name} must be of a floating type, got {x.dtype}")
+        x = x.float()
     if x.dim() != 2:
         raise ValueError(f"{name} must have 2 dimensions (rows, vocabulary), got {x.dim()}")
-    if not x.dtype.is_floating_point:
-        raise ValueError(f"{name} must be of a floating type, got {x.dtype}")
-    if x.dtype not in _NATIVE:
-        x = x.float()
-    if x.size(1) > 1 and x.stride(1) != 1 or x.stride(0) < x.size(1):
+    apart, step = x.stride()
+    if step != 1 or apart < x.size(1):
         x = x.contiguous()
     return x
 
