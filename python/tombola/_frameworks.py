@@ -89,28 +89,26 @@ class CuPy(Framework):
         lib.run(x, *arguments, lib.STREAM, stream)
 
 
-class Jax(Framework):
-    """On the CPU. JAX's arrays are immutable, so results are filled as NumPy arrays and become JAX's after."""
+class Jax(NumPy):
+    """On the CPU, where JAX's arrays are NumPy's too. They are immutable, so results are filled as NumPy's and become
+    JAX's after."""
 
     def __init__(self) -> None:
+        super().__init__()
         import jax
-        import numpy
 
-        self.jax, self.numpy = jax, numpy
-
-    def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
-        return self.numpy.empty(shape, dtype or x.dtype)
+        self.jax = jax
 
     def finish(self, array: Any) -> Any:  # type: ignore[override]
         return self.jax.numpy.asarray(array)
 
     def run(self, x: Any, *arguments: Any) -> None:  # type: ignore[override]
-        if x.platform() != "cpu":
+        if any(device.platform != "cpu" for device in x.devices()):
             raise NotImplementedError("logits: JAX arrays are served on the CPU only")
         for field, value in zip(arguments[::2], arguments[1::2]):
             if field in lib.OUTPUTS and isinstance(value, self.jax.Array):
                 raise ValueError(f"{lib.NAMES[field]}: JAX arrays cannot be written")
-        lib.run(x, *arguments)
+        super().run(*(self.numpy.asarray(a) if isinstance(a, self.jax.Array) else a for a in (x, *arguments)))
 
 
 class TorchOperator(Torch):
