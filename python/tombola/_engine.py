@@ -46,7 +46,8 @@ def lead(x: Any, rows: Any) -> tuple[int, ...]:
 def vocab(x: Any) -> int:
     if not x.shape:
         raise ValueError("logits: has no dimensions; it must be [rows, vocab_size] or [vocab_size]")
-    return x.shape[-1]
+    width: int = x.shape[-1]
+    return width
 
 
 def source(

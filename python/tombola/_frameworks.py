@@ -6,6 +6,7 @@ imported already (torch is by tvm-ffi, where it is installed).
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any, Callable
 
@@ -26,14 +27,12 @@ class Framework:
 
 class NumPy(Framework):
     def __init__(self) -> None:
-        import numpy
-
-        self.numpy = numpy
+        self.numpy: Any = sys.modules["numpy"]
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
         return self.numpy.empty(shape, dtype or x.dtype)
 
-    def run(self, x: Any, *arguments: Any) -> None:  # type: ignore[override]
+    def run(self, x: Any, *arguments: Any) -> None:
         try:
             lib.run(x, *arguments)
         except BufferError:  # an array that NumPy does not export as it is: read-only, or bfloat16
@@ -64,9 +63,8 @@ class NumPy(Framework):
 
 class Torch(Framework):
     def __init__(self) -> None:
-        import torch
-
-        self.torch = torch
+        self.torch: Any = sys.modules["torch"]
+        torch = self.torch
         self.dtypes = {"int32": torch.int32, "int64": torch.int64, "float32": torch.float32}
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
@@ -75,15 +73,13 @@ class Torch(Framework):
 
 class CuPy(Framework):
     def __init__(self) -> None:
-        import cupy
-
-        self.cupy = cupy
+        self.cupy: Any = sys.modules["cupy"]
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
         with x.device:
             return self.cupy.empty(shape, dtype or x.dtype)
 
-    def run(self, x: Any, *arguments: Any) -> None:  # type: ignore[override]
+    def run(self, x: Any, *arguments: Any) -> None:
         with x.device:
             stream = self.cupy.cuda.get_current_stream().ptr
         lib.run(x, *arguments, lib.STREAM, stream)
@@ -94,15 +90,13 @@ class Jax(NumPy):
     JAX's after."""
 
     def __init__(self) -> None:
-        super().__init__()
-        import jax
+        self.numpy: Any = importlib.import_module("numpy")
+        self.jax: Any = sys.modules["jax"]
 
-        self.jax = jax
-
-    def finish(self, array: Any) -> Any:  # type: ignore[override]
+    def finish(self, array: Any) -> Any:
         return self.jax.numpy.asarray(array)
 
-    def run(self, x: Any, *arguments: Any) -> None:  # type: ignore[override]
+    def run(self, x: Any, *arguments: Any) -> None:
         if any(device.platform != "cpu" for device in x.devices()):
             raise NotImplementedError("logits: JAX arrays are served on the CPU only")
         for field, value in zip(arguments[::2], arguments[1::2]):
@@ -118,7 +112,7 @@ class TorchOperator(Torch):
         super().__init__()
         from . import _torch
 
-        self.run = _torch.run  # type: ignore[method-assign]
+        self.run = _torch.run
         self.random_bits = _torch.random_bits
 
 

@@ -106,7 +106,8 @@ def renorm(
     wanted: dict[str, Output] = {
         "probabilities": (lib.PROBABILITIES, (*lead(x, rows), vocab(x)), "float32")
     }
-    return fill(x, how, arguments, wanted, {"probabilities": out}, check, "probabilities")["probabilities"]
+    result: Array = fill(x, how, arguments, wanted, {"probabilities": out}, check, "probabilities")["probabilities"]
+    return result
 
 
 def mask(
@@ -157,7 +158,8 @@ def mask(
     arguments = chain_arguments(temperature, top_k, top_p, min_p, order, chain)
     arguments += source(kind, rows, slots, lengths, ties, threads, backend)
     wanted: dict[str, Output] = {"masked": (lib.MASKED, (*lead(logits, rows), vocab(logits)), None)}
-    return fill(logits, how, arguments, wanted, {"masked": out}, check, "masked")["masked"]
+    result: Array = fill(logits, how, arguments, wanted, {"masked": out}, check, "masked")["masked"]
+    return result
 
 
 def select(
@@ -291,14 +293,15 @@ def logprobs(
     arguments += source(kind, rows, slots, lengths, ties, threads, backend)
     shape = lead(x, rows)
     wanted: dict[str, Output] = {}
-    single = False
+    single = False  # one id per row
     if ids is not None:
-        single = len(ids.shape) == len(shape)
+        given: Any = ids
+        single = len(given.shape) == len(shape)
         if single:
-            ids = ids.reshape((*ids.shape, 1))  # type: ignore[attr-defined]
-        arguments += (lib.IDS, ids)
+            given = given.reshape((*given.shape, 1))
+        arguments += (lib.IDS, given)
         field = lib.RAW_LOGPROBS_OF_IDS if raw else lib.LOGPROBS_OF_IDS
-        wanted["logprobs"] = (field, tuple(ids.shape), "float32")
+        wanted["logprobs"] = (field, tuple(given.shape), "float32")
     if top is not None:
         arguments += (lib.TOP_RAW, int(raw))
         wanted["top_ids"] = (lib.TOP_IDS, (*shape, top), "int32")

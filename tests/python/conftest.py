@@ -30,6 +30,9 @@ NO_TORCH = "torch is not installed"
 NO_CUDA = "there is no CUDA device"
 has_cuda = torch is not None and torch.cuda.is_available()
 
+if torch is None:
+    collect_ignore = ["compat"]  # FlashInfer's functions are torch's
+
 needs_torch = pytest.mark.skipif(torch is None, reason=NO_TORCH)
 needs_cuda = pytest.mark.skipif(not has_cuda, reason=NO_TORCH if torch is None else NO_CUDA)
 

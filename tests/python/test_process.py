@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tombola
+from tombola import _seeds
 
 
 def test_threads(logits):
@@ -35,7 +36,8 @@ def _child(connection, logits):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_forked_children_work_and_do_not_repeat_their_parent(logits):
+def test_forked_children_work_and_do_not_repeat_their_parent(monkeypatch):
+    monkeypatch.setattr(_seeds, "_chosen", False)  # other tests have called manual_seed
     wide = np.zeros((64, 1000), np.float32)
     tombola.sample(wide)  # the parent's worker threads run
     context = multiprocessing.get_context("fork")
