@@ -1,14 +1,12 @@
 """Chains: what happens to a row before a token is drawn, step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Union
 
 from . import _library as lib
 
-#: The order that a call without `order` applies its parameters in; vLLM's.
 DEFAULT_ORDER = ("temperature", "min_p", "top_k", "top_p")
+"""The order that a call without `order` applies its parameters in; vLLM's."""
 
 
 class Temperature(NamedTuple):
@@ -45,6 +43,7 @@ class TopKTopP(NamedTuple):
 
 
 Step = Union[Temperature, TopK, TopP, MinP, TopKTopP]
+"""What a chain is made of."""
 
 _FIELDS: dict[type, tuple[int, ...]] = {
     Temperature: (lib.TEMPERATURE,),

@@ -1,17 +1,19 @@
 """What calls return, and the error of rows."""
 
-from __future__ import annotations
-
 from typing import Any, Generic, NamedTuple, TypeVar
 
 Array = TypeVar("Array")
 
-#: Bits of a row's status.
 ROW_NAN = 1
+"""Bit of a row's status: NaN entries, which were left out."""
 ROW_POS_INF = 2
+"""Bit of a row's status: +inf entries; only they can be drawn, equally likely."""
 ROW_NEGATIVE = 4
+"""Bit of a row's status: negative probabilities, which were left out."""
 ROW_EMPTY = 8
+"""Bit of a row's status: nothing to draw from; its token is -1."""
 ROW_BAD_PARAM = 16
+"""Bit of a row's status: a parameter of the row is NaN, a temperature negative, or an index out of range."""
 
 _REASONS = {
     ROW_NAN: "NaN entries",
@@ -25,35 +27,51 @@ _REASONS = {
 class Sample(NamedTuple, Generic[Array]):
     """What `sample` returns when more than tokens is asked for; what was not asked for is None.
 
-    `[..., n]` stands for one more dimension where `num_samples` is given.
+    `[rows(, n)]` has the second dimension where `num_samples` is given.
     """
 
-    tokens: Array | None = None  #: i32 `[rows(, n)]`; -1 where a row has nothing to draw from
-    logprobs: Array | None = None  #: f32 `[rows(, n)]`, natural log of the token's final probability
-    raw_logprobs: Array | None = None  #: f32 `[rows(, n)]`, the same before the chain
-    ranks: Array | None = None  #: i32 `[rows(, n)]`, tokens whose value >= the drawn one's; 1 = greatest
-    rounds: Array | None = None  #: i32 `[rows(, n)]`, trials of the rejection methods
-    kept_ids: Array | None = None  #: i32 `[rows, capacity]`, ascending, padded with -1
-    kept_counts: Array | None = None  #: i32 `[rows]`, tokens that the chain keeps
-    status: Array | None = None  #: i32 `[rows]`, ROW_ bits
+    tokens: Array | None = None
+    """i32 `[rows(, n)]`; -1 where a row has nothing to draw from."""
+    logprobs: Array | None = None
+    """f32 `[rows(, n)]`, natural log of the token's final probability."""
+    raw_logprobs: Array | None = None
+    """f32 `[rows(, n)]`, the same before the chain."""
+    ranks: Array | None = None
+    """i32 `[rows(, n)]`, tokens whose value >= the drawn one's; 1 = greatest."""
+    rounds: Array | None = None
+    """i32 `[rows(, n)]`, trials of the rejection methods."""
+    kept_ids: Array | None = None
+    """i32 `[rows, capacity]`, ascending, padded with -1."""
+    kept_counts: Array | None = None
+    """i32 `[rows]`, tokens that the chain keeps."""
+    status: Array | None = None
+    """i32 `[rows]`, ROW_ bits."""
 
 
 class Selection(NamedTuple, Generic[Array]):
     """What `select` returns; masses are None unless asked for."""
 
-    ids: Array | None = None  #: i32 `[rows, capacity]`, ascending, padded with -1
-    counts: Array | None = None  #: i32 `[rows]`, tokens kept, also where that exceeds the capacity
-    mass: Array | None = None  #: i64 `[rows]`, integer mass of the kept tokens
-    total_mass: Array | None = None  #: i64 `[rows]`, integer mass before the filters
+    ids: Array | None = None
+    """i32 `[rows, capacity]`, ascending, padded with -1."""
+    counts: Array | None = None
+    """i32 `[rows]`, tokens kept, also where that exceeds the capacity."""
+    mass: Array | None = None
+    """i64 `[rows]`, integer mass of the kept tokens."""
+    total_mass: Array | None = None
+    """i64 `[rows]`, integer mass before the filters."""
 
 
 class Logprobs(NamedTuple, Generic[Array]):
     """What `logprobs` returns; what was not asked for is None."""
 
-    logprobs: Array | None = None  #: f32, the shape of `ids`
-    top_ids: Array | None = None  #: i32 `[rows, top]`, greatest first, padded with -1
-    top_logprobs: Array | None = None  #: f32 `[rows, top]`, padded with -inf
-    entropy: Array | None = None  #: f32 `[rows]`, nats
+    logprobs: Array | None = None
+    """f32, the shape of `ids`."""
+    top_ids: Array | None = None
+    """i32 `[rows, top]`, greatest first, padded with -1."""
+    top_logprobs: Array | None = None
+    """f32 `[rows, top]`, padded with -inf."""
+    entropy: Array | None = None
+    """f32 `[rows]`, nats."""
 
 
 class RowError(ValueError):

@@ -6,7 +6,8 @@
 # Without CUDA: its kernels take minutes to compile and have tests of their own. TOMBOLA_TEST_TORCH=1 installs torch too
 # (some gigabytes); where it is missing its tests skip.
 set -euo pipefail
-source=$1 venv=$2
+mkdir -p "$2"
+source=$(realpath "$1") venv=$(realpath "$2")
 
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 pip=("$venv/bin/pip" --disable-pip-version-check -q)

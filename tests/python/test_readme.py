@@ -24,7 +24,7 @@ def binary():
     named = os.environ.get("TOMBOLA_BIN")
     path = pathlib.Path(named) if named else ROOT / "build" / "run" / "cli" / "tombola"
     if not path.exists():
-        pytest.skip(f"there is no command line at {path}: build it, or set TOMBOLA_BIN")
+        pytest.skip("there is no command line: `make run` builds it, or TOMBOLA_BIN names it")
     return str(path)
 
 
