@@ -7,6 +7,7 @@
 #     scripts/gpu_test.sh --pending "reason"   no GPU at hand: a receipt that says so
 #
 # GPU_TEST_BUILD names the build folder, build/gpu otherwise. Logs and results are left there.
+# FLASHINFER_TESTS names a folder with FlashInfer's tests of sampling, which are run too (scripts/flashinfer_tests.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +18,8 @@ fi
 build=${GPU_TEST_BUILD:-build/gpu}
 threads=$(nproc)
 results=$build/results.jsonl
-all=(errors vectors anomalies graphs streams statistics large random invariance python soak)
+package=$build/python-package
+all=(errors vectors anomalies graphs streams statistics large random invariance python flashinfer soak)
 sanitizers=(memcheck racecheck initcheck synccheck)
 sanitizer_seconds=170
 
@@ -43,23 +45,42 @@ build_tests() {
 }
 
 # The package out of the source folder, with the library that was built here.
+make_package() {
+    rm -rf "$package" && mkdir -p "$package" && cp -r python/tombola "$package"
+    rm -f "$package"/tombola/*.so && cp "$build"/library/python/libtombola_ffi.so "$package/tombola"
+}
+
 run_python() {
-    local reason package=$build/python-package
+    local reason
     if reason=$(python_lacks); then
         printf '{"name": "python", "passed": 0, "failed": 0, "skipped": 1, "reason": "%s"}\n' "$reason"
         return
     fi
-    rm -rf "$package" && mkdir -p "$package" && cp -r python/tombola "$package"
-    rm -f "$package"/tombola/*.so && cp "$build"/library/python/libtombola_ffi.so "$package/tombola"
+    make_package
     PYTHONPATH=$package${PYTHONPATH:+:$PYTHONPATH} python3 -m pytest -q -p no:cacheprovider --show-capture=no \
         --junitxml="$build/python.xml" -rs tests/python >"$build/python.log" 2>&1 || true
     python3 tests/python/junit.py python "$build/python.xml"
 }
 
+# FlashInfer's own tests, which are not in this repository.
+run_flashinfer() {
+    local reason
+    if [ -z "${FLASHINFER_TESTS:-}" ]; then
+        reason="FLASHINFER_TESTS does not name a folder with FlashInfer's test_sampling.py and test_topk.py"
+    elif ! reason=$(python_lacks); then
+        make_package
+        PYTHONPATH=$(realpath "$package")${PYTHONPATH:+:$PYTHONPATH} FLASHINFER_TEST_REPORT=$build/flashinfer.json \
+            scripts/flashinfer_tests.sh "$FLASHINFER_TESTS" >"$build/flashinfer.log" 2>&1 || true
+        tail -1 "$build/flashinfer.log" | grep '^{' || true
+        return
+    fi
+    printf '{"name": "flashinfer", "passed": 0, "failed": 0, "skipped": 1, "reason": "%s"}\n' "$reason"
+}
+
 run_suite() {
     local start=$SECONDS code=0
-    if [ "$1" = python ]; then
-        run_python >"$build/$1.jsonl"
+    if [ "$1" = python ] || [ "$1" = flashinfer ]; then
+        "run_$1" >"$build/$1.jsonl"
     else
         "$build/gpu_tests" --vectors "$build/vectors.bin" --threads "$threads" "$1" \
             >"$build/$1.jsonl" 2>"$build/$1.log" || code=$?
