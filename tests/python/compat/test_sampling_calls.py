@@ -311,6 +311,9 @@ def test_off_values(device):
     assert torch.equal(sampling.top_k_sampling_from_probs(probs, 0, **draw), every)
     assert torch.equal(sampling.top_k_sampling_from_probs(probs, -1, **draw), every)
     assert torch.equal(sampling.top_k_sampling_from_probs(probs, 2**40, **draw), every)
+    for k in (-(2**40), 2**40):
+        each = torch.full((6,), k, device=device)
+        assert torch.equal(sampling.top_k_sampling_from_probs(probs, each, **draw), every)
     assert torch.equal(sampling.top_p_sampling_from_probs(probs, 1.0, **draw), every)
     assert torch.equal(sampling.min_p_sampling_from_probs(probs, 0.0, **draw), every)
     assert torch.equal(sampling.top_p_sampling_from_probs(probs, 0.0, **draw), probs.argmax(-1).int())

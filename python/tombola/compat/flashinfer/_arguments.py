@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from typing import Any, Dict, Optional, Union
+from typing import Any, Dict, Optional, Tuple, Union
 
 import torch
 
@@ -44,7 +43,7 @@ def parameter(
     """A scalar, or one value per output row. FlashInfer numbers the values of a tensor by the rows of
     its source, so with `indices` they are gathered here. Programs match on the messages' beginnings."""
     if not isinstance(value, torch.Tensor):
-        return min(int(value), _INT32_MAX) if dtype == torch.int32 else float(value)
+        return min(max(int(value), -1), _INT32_MAX) if dtype == torch.int32 else float(value)
     if value.dim() == 0:
         raise ValueError(
             "Expected a 1D tensor of shape (batch_size,) or scalar for the sampling parameter, "
@@ -59,7 +58,7 @@ def parameter(
             f"Sampling parameter tensor batch size mismatch: {value.size(0)} values for {rows} rows"
         )
     if dtype == torch.int32 and value.dtype == torch.int64:
-        value = value.clamp(max=_INT32_MAX)
+        value = value.clamp(-1, _INT32_MAX)
     value = value.to(dtype)
     if indices is not None:
         value = value[indices.long()]
@@ -76,16 +75,24 @@ def row_index(indices: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
     return indices.to(torch.int32).contiguous()
 
 
-@functools.lru_cache(maxsize=8)
-def _kept_streams(rows: int, device: torch.device) -> torch.Tensor:
-    return torch.arange(rows, dtype=torch.int32, device=device)
+_kept_streams: Dict[Tuple[torch.device, int], torch.Tensor] = {}
 
 
 def _streams(rows: int, device: torch.device) -> torch.Tensor:
-    # What is made during a capture belongs to the graph and has no content before a replay.
-    if _is_recording(device):
+    """The numbers of the rows, 0 and up. They are kept for later calls on any CUDA stream: so the device is
+    waited for when they are made, and they are never freed."""
+    if torch.compiler.is_compiling():
         return torch.arange(rows, dtype=torch.int32, device=device)
-    return _kept_streams(rows, device)
+    length = max(1024, 1 << (rows - 1).bit_length())
+    kept = _kept_streams.get((device, length))
+    if kept is None:
+        if _is_recording(device):  # what a capture makes has no content before a replay
+            return torch.arange(rows, dtype=torch.int32, device=device)
+        kept = torch.arange(length, dtype=torch.int32, device=device)
+        if device.type == "cuda":
+            torch.cuda.current_stream(device).synchronize()
+        _kept_streams[device, length] = kept
+    return kept[:rows]
 
 
 def _is_recording(device: torch.device) -> bool:
