@@ -8,6 +8,7 @@ is waited for. "empty batch" is a call that returns before it launches anything:
 """
 
 import argparse
+import gc
 import json
 import statistics
 import time
@@ -18,7 +19,7 @@ import torch
 import tombola
 from tombola import _library
 
-BURST, BURSTS = 100, 200
+BURST, BURSTS = 50, 400
 
 
 def measure(call, synchronize):
@@ -93,6 +94,7 @@ def main():
     cuda = options.device != "cpu"
     name = torch.cuda.get_device_name() if cuda else tombola.info()
     print(f"tombola {tombola.__version__}, torch {torch.__version__}, NumPy {np.__version__}, {name}")
+    gc.disable()
     results = {}
     for label, call in cases(options.device):
         results[label] = measure(call, torch.cuda.synchronize if cuda else lambda: None)

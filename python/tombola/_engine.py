@@ -20,20 +20,22 @@ _torch = sys.modules.get("torch")
 if _torch is not None:
     from ._frameworks import TorchOperator
 
+    #: Dynamo sees True, everybody else False, at the price of an empty function.
+    is_traced: Callable[[], bool] = _torch.compiler.is_dynamo_compiling
     is_compiling: Callable[[], bool] = _torch.compiler.is_compiling
-    _OPERATOR: Framework | None = TorchOperator()
+    operator: Framework = TorchOperator()
 else:
-    _OPERATOR = None
+    operator = Framework()
 
-    def is_compiling() -> bool:
+    def is_traced() -> bool:
         return False
+
+    is_compiling = is_traced
 
 
 def framework(x: Any) -> Framework:
     """How to run a call on x: under torch.compile through the operator."""
-    if _OPERATOR is not None and is_compiling():
-        return _OPERATOR
-    return framework_of(x)
+    return operator if is_traced() else framework_of(x)
 
 
 def lead(x: Any, rows: Any) -> tuple[int, ...]:
@@ -105,6 +107,21 @@ def fill(
             if given.get(name) is None:
                 arrays[name] = how.finish(array)
     return arrays
+
+
+def whole_rows(
+    x: Any, how: Framework, arguments: tuple[Any, ...], rows: Any, field: int, dtype: str | None, out: Any, check: bool
+) -> Any:
+    """A call whose one output is as wide as the vocabulary, and which the caller knows as `out`."""
+    name = lib.NAMES[field]
+    if out is None or check:
+        wanted: dict[str, Output] = {name: (field, (*lead(x, rows), vocab(x)), dtype)}
+        return fill(x, how, arguments, wanted, {name: out}, check, name)[name]
+    try:
+        how.run(x, *arguments, field, out)
+    except (TypeError, ValueError) as error:
+        reraise(error, name)
+    return out
 
 
 def arguments_lead(x: Any, arguments: tuple[Any, ...]) -> tuple[int, ...]:

@@ -24,6 +24,10 @@ class Framework:
         """An array on x's device; without dtype, of x's."""
         raise TypeError(f"out: must be given for logits of type {type(x).__module__}.{type(x).__name__}")
 
+    def random_bits(self, x: Any, shape: tuple[int, ...], num_samples: int | None, method: str) -> Any:
+        """64 random bits per draw from the framework's own generator."""
+        raise ValueError("seed: must be given")
+
 
 class NumPy(Framework):
     def __init__(self) -> None:
@@ -113,7 +117,7 @@ class TorchOperator(Torch):
         from . import _torch
 
         self.run = _torch.run
-        self.random_bits = _torch.random_bits
+        self.random_bits = _torch.random_bits  # type: ignore[method-assign]
 
 
 _by_type: dict[type, Framework] = {}
@@ -121,10 +125,11 @@ _by_type: dict[type, Framework] = {}
 
 def framework_of(x: Any) -> Framework:
     """The framework of an array; kept by its type."""
-    found = _by_type.get(type(x))
-    if found is None:
-        found = _by_type[type(x)] = _find(x)
-    return found
+    try:
+        return _by_type[x.__class__]
+    except KeyError:
+        found = _by_type[x.__class__] = _find(x)
+        return found
 
 
 def _find(x: Any) -> Framework:

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _library as lib
 from ._chain import DEFAULT_ORDER, Chain, chain_arguments
-from ._engine import ALL, AUTO, LOGITS, Output, fill, framework, lead, source, vocab
+from ._engine import ALL, AUTO, LOGITS, Output, fill, framework, lead, source, vocab, whole_rows
 from ._results import Array, Logprobs, Selection
 
 
@@ -43,17 +43,12 @@ def softmax(
     >>> tombola.softmax(np.array([[0.0, 1.0, 2.0]], dtype=np.float32), temperature=0.5).round(4)
     array([[0.0159, 0.1173, 0.8668]], dtype=float32)
     """
-    return renorm(
-        logits,
-        temperature=temperature,
-        rows=rows,
-        slots=slots,
-        lengths=lengths,
-        out=out,
-        check=check,
-        threads=threads,
-        backend=backend,
+    arguments: tuple[Any, ...] = (lib.TEMPERATURE, temperature)
+    arguments += source(LOGITS, rows, slots, lengths, ALL, threads, backend)
+    result: Array = whole_rows(
+        logits, framework(logits), arguments, rows, lib.PROBABILITIES, "float32", out, check
     )
+    return result
 
 
 def renorm(
@@ -100,13 +95,9 @@ def renorm(
     >>> tombola.renorm(probabilities, top_p=0.6, kind="probabilities").round(4)
     array([[0.    , 0.    , 0.4286, 0.5714]], dtype=float32)
     """
-    how = framework(x)
     arguments = chain_arguments(temperature, top_k, top_p, min_p, order, chain)
     arguments += source(kind, rows, slots, lengths, ties, threads, backend)
-    wanted: dict[str, Output] = {
-        "probabilities": (lib.PROBABILITIES, (*lead(x, rows), vocab(x)), "float32")
-    }
-    result: Array = fill(x, how, arguments, wanted, {"probabilities": out}, check, "probabilities")["probabilities"]
+    result: Array = whole_rows(x, framework(x), arguments, rows, lib.PROBABILITIES, "float32", out, check)
     return result
 
 
@@ -154,11 +145,9 @@ def mask(
     >>> tombola.mask(np.array([[0.5, 3.0, 2.0, 3.0]], dtype=np.float32), top_k=1, ties="index")
     array([[-inf,   3., -inf, -inf]], dtype=float32)
     """
-    how = framework(logits)
     arguments = chain_arguments(temperature, top_k, top_p, min_p, order, chain)
     arguments += source(kind, rows, slots, lengths, ties, threads, backend)
-    wanted: dict[str, Output] = {"masked": (lib.MASKED, (*lead(logits, rows), vocab(logits)), None)}
-    result: Array = fill(logits, how, arguments, wanted, {"masked": out}, check, "masked")["masked"]
+    result: Array = whole_rows(logits, framework(logits), arguments, rows, lib.MASKED, None, out, check)
     return result
 
 

@@ -15,13 +15,16 @@ from ._engine import (
     LOGITS,
     Output,
     fill,
-    framework,
     is_compiling,
+    is_traced,
     lead,
+    operator,
     reraise,
     source,
     vocab,
 )
+from ._frameworks import framework_of
+from ._library import MIN_P, NOT_CAPTURED, OFFSET, SEED, TEMPERATURE, TOKENS, TOP_K, TOP_P
 from ._results import Array, Sample
 
 _MAX_INT = (1 << 63) - 1
@@ -203,31 +206,39 @@ def sample(
     >>> tombola.sample(logits, temperature=np.array([0.0, 1.3], dtype=np.float32), seed=np.array([1, 2]))
     array([1, 3], dtype=int32)
     """
-    if chain is None and order is DEFAULT_ORDER:
-        arguments: tuple[Any, ...] = (
-            lib.TEMPERATURE, temperature, lib.MIN_P, min_p, lib.TOP_K, top_k, lib.TOP_P, top_p,
-        )  # fmt: skip
-    else:
-        arguments = chain_arguments(temperature, top_k, top_p, min_p, order, chain)
-    how = framework(logits)
-
+    how = operator if is_traced() else framework_of(logits)
+    captured = None
     if seed is None:
         if random is None:
             if offset is not None:
                 raise ValueError("offset: belongs to a seed, and there is none")
             if is_compiling():
-                random = how.random_bits(logits, lead(logits, rows), num_samples, method)  # type: ignore[attr-defined]
+                random = how.random_bits(logits, lead(logits, rows), num_samples, method)
             else:
                 seed, offset = _seeds.automatic()
-                arguments += (lib.NOT_CAPTURED, 1)
+                captured = 1
     elif seed.__class__ is int and not 0 <= seed <= _MAX_INT:
         seed = _seeds.scalar(seed, "seed")
     if offset.__class__ is int and not 0 <= offset <= _MAX_INT:
         offset = _seeds.scalar(offset, "offset")
 
-    arguments += source(kind, rows, slots, lengths, ties, threads, backend)
-    if not (method is EXACT and advance is False and streams is None and random is None and num_samples is None):
+    if chain is None and order is DEFAULT_ORDER:
+        arguments: tuple[Any, ...] = (
+            TEMPERATURE, temperature, MIN_P, min_p, TOP_K, top_k, TOP_P, top_p,
+            SEED, seed, OFFSET, offset, NOT_CAPTURED, captured,
+        )  # fmt: skip
+    else:
+        arguments = (
+            *chain_arguments(temperature, top_k, top_p, min_p, order, chain),
+            SEED, seed, OFFSET, offset, NOT_CAPTURED, captured,
+        )  # fmt: skip
+    if not (
+        method is EXACT and ties is ALL and kind is LOGITS and backend is AUTO and threads == 0 and advance is False
+        and rows is None and slots is None and lengths is None and streams is None and random is None
+        and num_samples is None
+    ):  # fmt: skip
         arguments += (
+            *source(kind, rows, slots, lengths, ties, threads, backend),
             lib.METHOD, lib.value_of(lib.METHODS, "method", method), lib.ADVANCE, advance,
             lib.STREAMS, streams, lib.RANDOM, random, lib.NUM_SAMPLES, num_samples,
         )  # fmt: skip
@@ -238,12 +249,11 @@ def sample(
     )  # fmt: skip
     if out is not None and not several:
         try:
-            how.run(logits, *arguments, lib.SEED, seed, lib.OFFSET, offset, lib.TOKENS, out)
+            how.run(logits, *arguments, TOKENS, out)
         except (TypeError, ValueError) as error:
             reraise(error, "tokens")
         return out
 
-    arguments += (lib.SEED, seed, lib.OFFSET, offset)
     given: dict[str, Any] = {}
     if out.__class__ is Sample:
         given = {name: array for name, array in out._asdict().items() if array is not None}

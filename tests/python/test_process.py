@@ -35,7 +35,7 @@ def _child(connection, logits):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork.*")
 def test_forked_children_work_and_do_not_repeat_their_parent(monkeypatch):
     monkeypatch.setattr(_seeds, "_chosen", False)  # other tests have called manual_seed
     wide = np.zeros((64, 1000), np.float32)
