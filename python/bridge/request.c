@@ -296,6 +296,29 @@ static int place_slots(request *r)
 
 /* ---- the whole ---- */
 
+/* Outputs lie apart from all else, but for logits that are masked in place. */
+static int check_apart(const request *r)
+{
+    for (int f = FIELD_TOKENS; f < FIELD_BFLOAT16; f++) {
+        const DLTensor *output = r->tensors[f];
+        if (!output) continue;
+        const char *name = bridge_fields[f].name;
+        bool in_place = f == FIELD_MASKED && r->call.masked_logits == r->call.data;
+        if (!in_place && tensors_overlap(output, r->data))
+            return bridge_raise("ValueError", name, "overlaps logits in memory");
+        for (int g = 0; g < f; g++)
+            if (r->tensors[g] && tensors_overlap(output, r->tensors[g]))
+                return bridge_raise("ValueError", name, "overlaps %s in memory", bridge_fields[g].name);
+        for (int32_t i = 0; i < 2 * r->call.step_count; i++) {
+            const TVMFFIAny *value = r->step_values[i / 2][i % 2];
+            const DLTensor *tensor = value ? tensor_of(value) : NULL;
+            if (tensor && tensors_overlap(output, tensor))
+                return bridge_raise("ValueError", name, "overlaps a parameter in memory");
+        }
+    }
+    return 0;
+}
+
 static int read_data(request *r, const TVMFFIAny *argument)
 {
     const field data = {.name = "logits"};
@@ -375,6 +398,7 @@ int request_read(request *r, const TVMFFIAny *arguments, int32_t count)
     int64_t widths[3] = {-1, -1, -1}; /* of kept ids, top tokens, given ids */
     for (int f = FIELD_ROWS; f < FIELD_BFLOAT16; f++)
         if (r->tensors[f] && place(r, f, widths)) return -1;
+    if (check_apart(r)) return -1;
     r->call.kept_capacity = widths[0] > 0 ? widths[0] : 0;
     r->call.top_count = widths[1] > 0 ? (int32_t)widths[1] : 0;
     r->call.given_count = widths[2] > 0 ? (int32_t)widths[2] : 0;

@@ -67,6 +67,47 @@ int64_t tensor_row_stride(const DLTensor *tensor)
     return free ? tensor->shape[tensor->ndim - 1] : tensor->strides[0];
 }
 
+/* Rows of bytes, at equal distances. */
+typedef struct extent {
+    uintptr_t at;
+    uint64_t rows, width, stride;
+} extent;
+
+static extent extent_of(const DLTensor *tensor)
+{
+    extent e = {.at = (uintptr_t)tensor_data(tensor), .rows = 1, .width = tensor->dtype.bits / 8u};
+    if (is_empty(tensor)) return (extent){0};
+    if (tensor->ndim == 2 && tensor->shape[0] > 1 && !tensor_compact(tensor)) {
+        e.rows = (uint64_t)tensor->shape[0];
+        e.stride = (uint64_t)tensor->strides[0] * e.width;
+        e.width *= (uint64_t)tensor->shape[1];
+        return e;
+    }
+    for (int i = 0; i < tensor->ndim; i++) e.width *= (uint64_t)tensor->shape[i];
+    return e;
+}
+
+static uintptr_t end_of(const extent *e)
+{
+    return e->at + (e->rows ? (e->rows - 1) * e->stride : 0) + e->width;
+}
+
+bool tensors_overlap(const DLTensor *a, const DLTensor *b)
+{
+    extent x = extent_of(a), y = extent_of(b);
+    if (!x.width || !y.width || end_of(&x) <= y.at || end_of(&y) <= x.at) return false;
+    if (y.at < x.at) {
+        extent t = x;
+        x = y, y = t;
+    }
+    /* Columns of one wider array lie side by side. */
+    if (x.rows > 1 && (y.rows == 1 || y.stride == x.stride) && x.width <= x.stride) {
+        uint64_t column = (y.at - x.at) % x.stride;
+        return column < x.width || column + y.width > x.stride;
+    }
+    return true;
+}
+
 const char *tensor_shape_words(const DLTensor *tensor, char *text, size_t capacity)
 {
     size_t used = (size_t)snprintf(text, capacity, "[");

@@ -26,6 +26,9 @@ bool tensor_compact(const DLTensor *tensor);
 /* Elements from one index of the first of two dimensions to the next. */
 int64_t tensor_row_stride(const DLTensor *tensor);
 
+/* True when an element of one may lie where an element of the other does. */
+bool tensors_overlap(const DLTensor *a, const DLTensor *b);
+
 /* The shape as "[2, 3]". */
 const char *tensor_shape_words(const DLTensor *tensor, char *text, size_t capacity);
 

@@ -7,6 +7,9 @@ from conftest import needs_cuda, needs_torch, torch
 import tombola
 
 X = np.zeros((3, 8), np.float32)
+WIDE = np.zeros((4, 16), np.float32)
+ONES = np.ones(3, np.float32)
+INTS = np.zeros(3, np.int32)
 
 
 def f32(*values):
@@ -131,6 +134,12 @@ CASES = [
     (lambda: tombola.softmax(X, out=read_only(X)), ValueError, "out"),
     (lambda: tombola.mask(X, out=X.astype(np.float16)), TypeError, "out"),
     (lambda: tombola.mask(X, rows=i32(0, 1, 2), out=X), ValueError, "out"),
+    (lambda: tombola.softmax(X, out=X), ValueError, "out"),
+    (lambda: tombola.softmax(WIDE[:, :8], out=WIDE[:, 7:15]), ValueError, "out"),
+    (lambda: tombola.softmax(WIDE[:, :8], out=WIDE[:, 10:18]), ValueError, "out"),
+    (lambda: tombola.softmax(WIDE[:3, :8], out=WIDE.reshape(-1)[24:48].reshape(3, 8)), ValueError, "out"),
+    (lambda: tombola.sample(X, temperature=ONES, out=ONES.view(np.int32)), ValueError, "out"),
+    (lambda: tombola.sample(X, out=tombola.Sample(tokens=INTS, ranks=INTS)), ValueError, "ranks"),
     (lambda: tombola.select(X, out=np.zeros((3, 8), np.int32)), TypeError, "out"),
     (lambda: tombola.select(X, capacity=-1), ValueError, ""),
     (lambda: tombola.logprobs(X), ValueError, "ids"),
@@ -154,6 +163,15 @@ def test_nothing_is_written_by_a_refused_call():
     with pytest.raises(ValueError, match="^status: "):
         tombola.sample(X, out=tombola.Sample(tokens=tokens, status=status))
     assert tokens.tolist() == [77] * 3
+
+
+def test_columns_of_one_array_are_apart():
+    wide = np.zeros((4, 17), np.float32)
+    wide[:, :8] = np.arange(32).reshape(4, 8)
+    expected = tombola.softmax(np.ascontiguousarray(wide[:, :8]))
+    for column in 8, 9:
+        assert (tombola.softmax(wide[:, :8], out=wide[:, column : column + 8]) == expected).all()
+    assert (tombola.softmax(wide[:, 8:16], out=wide[:, :8]) == tombola.softmax(wide[:, 8:16].copy())).all()
 
 
 def test_unknown_keywords_are_refused():
