@@ -217,10 +217,15 @@ def sample(
             else:
                 seed, offset = _seeds.automatic()
                 captured = 1
-    elif seed.__class__ is int and not 0 <= seed <= _MAX_INT:
+    elif seed.__class__ is not int:
+        seed = _seeds.word(seed, "seed")
+    elif not 0 <= seed <= _MAX_INT:
         seed = _seeds.scalar(seed, "seed")
-    if offset.__class__ is int and not 0 <= offset <= _MAX_INT:
-        offset = _seeds.scalar(offset, "offset")
+    if offset is not None:
+        if offset.__class__ is not int:
+            offset = _seeds.word(offset, "offset")
+        elif not 0 <= offset <= _MAX_INT:
+            offset = _seeds.scalar(offset, "offset")
 
     if chain is None and order is DEFAULT_ORDER:
         arguments: tuple[Any, ...] = (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import numbers
 import os
 import secrets
+from typing import Any
 
 LIMIT = 1 << 64
 
@@ -45,6 +47,13 @@ def scalar(value: int, name: str) -> int:
     if not 0 <= value < LIMIT:
         raise ValueError(f"{name}: is {value}; it must be 0 to 2^64 - 1")
     return value if value < LIMIT >> 1 else value - LIMIT
+
+
+def word(value: Any, name: str) -> Any:
+    """What is not an int: arrays as they are, NumPy's integers as scalars."""
+    if hasattr(value, "__dlpack__") or not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        return value
+    return scalar(int(value), name)
 
 
 def _after_fork() -> None:

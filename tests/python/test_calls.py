@@ -269,3 +269,6 @@ def test_scalars_of_numpy(lib, logits):
     x = lib.array(logits)
     a = tombola.sample(x, temperature=np.float32(0.5), top_k=np.int64(7), top_p=np.float64(0.9), seed=np.int32(3))
     assert (lib.numpy(a) == lib.numpy(tombola.sample(x, temperature=0.5, top_k=7, top_p=0.9, seed=3))).all()
+    for seed in 5, (1 << 64) - 5:
+        b = tombola.sample(x, seed=np.uint64(seed), offset=np.uint64(seed))
+        assert (lib.numpy(b) == lib.numpy(tombola.sample(x, seed=seed, offset=seed))).all()

@@ -145,6 +145,13 @@ def test_compile_with_dynamic_shapes(x):
             assert torch.equal(step(part), tombola.sample(part, top_p=0.9, seed=2))
 
 
+def test_compile_with_changing_scalars(x):
+    step = compiled(lambda x, seed, k, t: tombola.sample(x, top_k=k, temperature=t, seed=seed, offset=seed + 1))
+    for seed, k, t in (1, 50, 0.5), (2, 60, 0.6), (3, 70, 0.6), (1 << 40, 80, 0.6):
+        expected = tombola.sample(x, top_k=k, temperature=t, seed=seed, offset=seed + 1)
+        assert torch.equal(step(x, seed, k, t), expected)
+
+
 def test_compile_without_a_seed_draws_from_torchs_generator(x):
     step = compiled(lambda x: tombola.sample(x, top_k=500))
     torch.manual_seed(1)
