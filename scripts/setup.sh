@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing of what `make run`, `make test` or `make bench` needs, and nothing else.
+# Installs what is missing of what `make run`, `test`, `bench` or `docs` needs, and nothing else.
 #
-#     scripts/setup.sh run|test|bench
+#     scripts/setup.sh run|test|bench|docs
 #
 # Debian packages come through apt-get (with sudo when not root); Python packages go into .venv and
 # .venv-nvcc (tests) or .venv-bench (the benchmark's peers). Elsewhere than on Debian it says what is missing.
@@ -102,8 +102,13 @@ bench)
     install_packages
     if [ -e bench/requirements.txt ]; then venv .venv-bench bench/requirements.txt; fi
     ;;
+docs)
+    need_compiler
+    need_python
+    install_packages
+    ;;
 *)
-    echo "usage: scripts/setup.sh run|test|bench" >&2
+    echo "usage: scripts/setup.sh run|test|bench|docs" >&2
     exit 2
     ;;
 esac
