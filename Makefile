@@ -4,7 +4,7 @@ BUILD := build
 PREFIX ?= /usr/local
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: all run test bench install gpu-test gpu-bench clean
+.PHONY: all run test bench docs install gpu-test gpu-bench clean
 
 all:
 	scripts/setup.sh run
@@ -18,7 +18,7 @@ run:
 	cmake --build $(BUILD)/run -j $(JOBS)
 	scripts/demo.sh $(BUILD)/run/cli/tombola
 
-# Where nvcc is, one of the tests compiles the CUDA backend; scripts/gpu_test.sh runs it.
+# One of the tests compiles the CUDA backend; scripts/gpu_test.sh runs it.
 test:
 	scripts/setup.sh test
 	cmake -B $(BUILD)/test -DTOMBOLA_TESTS=ON -DTOMBOLA_WERROR=ON -DTOMBOLA_CUDA=OFF $(CMAKE_FLAGS)
@@ -29,6 +29,12 @@ test:
 bench:
 	scripts/setup.sh bench
 	scripts/bench.sh
+
+# The Python package's reference, out of its docstrings: build/docs/python/index.html.
+docs:
+	scripts/setup.sh docs
+	tests/python/install.sh . $(BUILD)/docs/environment
+	$(BUILD)/docs/environment/bin/pdoc --docformat numpy --output-directory $(BUILD)/docs/python tombola
 
 install: all
 	cmake --install $(BUILD) --prefix $(PREFIX)

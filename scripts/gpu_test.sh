@@ -7,6 +7,7 @@
 #     scripts/gpu_test.sh --pending "reason"   no GPU at hand: a receipt that says so
 #
 # GPU_TEST_BUILD names the build folder, build/gpu otherwise. Logs and results are left there.
+# FLASHINFER_TESTS names a folder with FlashInfer's tests of sampling, which are run too (scripts/flashinfer_tests.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,24 +18,73 @@ fi
 build=${GPU_TEST_BUILD:-build/gpu}
 threads=$(nproc)
 results=$build/results.jsonl
-all=(errors vectors anomalies graphs streams statistics large random invariance soak)
+package=$build/python-package
+all=(errors vectors anomalies graphs streams statistics large random invariance python flashinfer soak)
 sanitizers=(memcheck racecheck initcheck synccheck)
 sanitizer_seconds=170
+
+# Prints what python3 lacks for the Python package's tests, and fails where it lacks nothing.
+python_lacks() {
+    python3 - <<'EOF'
+import importlib.util, sys
+missing = [name for name in ("tvm_ffi", "torch", "numpy", "pytest") if importlib.util.find_spec(name) is None]
+print(f"python3 lacks {', '.join(missing)}")
+sys.exit(not missing)
+EOF
+}
 
 build_tests() {
     local capability
     capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
     echo "building for sm_$capability"
     cmake -S tests/gpu -B "$build" -DTOMBOLA_CUDA_ARCHS="$capability" -DTOMBOLA_CUDA_FLAGS=-lineinfo \
+        -DTOMBOLA_PYTHON="$(python_lacks >/dev/null && echo OFF || echo ON)" -DPython_EXECUTABLE="$(command -v python3)" \
         >"$build/configure.log"
     cmake --build "$build" -j "$threads" >"$build/build.log" 2>&1 || { tail -40 "$build/build.log"; exit 1; }
     python3 tests/support/pack_vectors.py "$build/vectors.bin" tests/vectors/*.jsonl
 }
 
+# The package out of the source folder, with the library that was built here.
+make_package() {
+    rm -rf "$package" && mkdir -p "$package" && cp -r python/tombola "$package"
+    rm -f "$package"/tombola/*.so && cp "$build"/library/python/libtombola_ffi.so "$package/tombola"
+}
+
+run_python() {
+    local reason
+    if reason=$(python_lacks); then
+        printf '{"name": "python", "passed": 0, "failed": 0, "skipped": 1, "reason": "%s"}\n' "$reason"
+        return
+    fi
+    make_package
+    PYTHONPATH=$package${PYTHONPATH:+:$PYTHONPATH} python3 -m pytest -q -p no:cacheprovider --show-capture=no \
+        --junitxml="$build/python.xml" -rs tests/python >"$build/python.log" 2>&1 || true
+    python3 tests/python/junit.py python "$build/python.xml"
+}
+
+# FlashInfer's own tests, which are not in this repository.
+run_flashinfer() {
+    local reason
+    if [ -z "${FLASHINFER_TESTS:-}" ]; then
+        reason="FLASHINFER_TESTS does not name a folder with FlashInfer's test_sampling.py and test_topk.py"
+    elif ! reason=$(python_lacks); then
+        make_package
+        PYTHONPATH=$(realpath "$package")${PYTHONPATH:+:$PYTHONPATH} FLASHINFER_TEST_REPORT=$build/flashinfer.json \
+            scripts/flashinfer_tests.sh "$FLASHINFER_TESTS" >"$build/flashinfer.log" 2>&1 || true
+        tail -1 "$build/flashinfer.log" | grep '^{' || true
+        return
+    fi
+    printf '{"name": "flashinfer", "passed": 0, "failed": 0, "skipped": 1, "reason": "%s"}\n' "$reason"
+}
+
 run_suite() {
     local start=$SECONDS code=0
-    "$build/gpu_tests" --vectors "$build/vectors.bin" --threads "$threads" "$1" \
-        >"$build/$1.jsonl" 2>"$build/$1.log" || code=$?
+    if [ "$1" = python ] || [ "$1" = flashinfer ]; then
+        "run_$1" >"$build/$1.jsonl"
+    else
+        "$build/gpu_tests" --vectors "$build/vectors.bin" --threads "$threads" "$1" \
+            >"$build/$1.jsonl" 2>"$build/$1.log" || code=$?
+    fi
     if [ ! -s "$build/$1.jsonl" ]; then
         printf '{"name": "%s", "passed": 0, "failed": 1, "skipped": 0, "reason": "ended with code %d"}\n' "$1" "$code" \
             >"$build/$1.jsonl"

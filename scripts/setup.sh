@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs what is missing of what `make run`, `make test` or `make bench` needs, and nothing else.
+# Installs what is missing of what `make run`, `test`, `bench` or `docs` needs, and nothing else.
 #
-#     scripts/setup.sh run|test|bench
+#     scripts/setup.sh run|test|bench|docs
 #
-# Debian packages come through apt-get (with sudo when not root); Python packages go into .venv (tests) or
-# .venv-bench (the benchmark's peers). Elsewhere than on Debian it says what is missing.
+# Debian packages come through apt-get (with sudo when not root); Python packages go into .venv and
+# .venv-nvcc (tests) or .venv-bench (the benchmark's peers). Elsewhere than on Debian it says what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -89,6 +89,10 @@ test)
     need_python
     install_packages
     venv .venv tests/requirements.txt
+    # The CUDA kernels' compiler, which needs no GPU.
+    if [ "$(uname -m)" = x86_64 ] && ! PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin command -v nvcc >/dev/null; then
+        venv .venv-nvcc tests/requirements-nvcc.txt
+    fi
     ;;
 bench)
     need_compiler
@@ -98,8 +102,13 @@ bench)
     install_packages
     if [ -e bench/requirements.txt ]; then venv .venv-bench bench/requirements.txt; fi
     ;;
+docs)
+    need_compiler
+    need_python
+    install_packages
+    ;;
 *)
-    echo "usage: scripts/setup.sh run|test|bench" >&2
+    echo "usage: scripts/setup.sh run|test|bench|docs" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,145 @@
+"""Chains: what happens to a row before a token is drawn, step by step."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Union
+
+from . import _library as lib
+
+DEFAULT_ORDER = ("temperature", "min_p", "top_k", "top_p")
+"""The order that a call without `order` applies its parameters in; vLLM's."""
+
+
+class Temperature(NamedTuple):
+    """Divides logits by `value`: a number, or f32 `[rows]`. 0 keeps the greatest token alone (greedy)."""
+
+    value: Any
+
+
+class TopK(NamedTuple):
+    """Keeps the `k` greatest tokens: an int, or i32 `[rows]`. Off where k <= 0."""
+
+    k: Any
+
+
+class TopP(NamedTuple):
+    """Keeps the fewest greatest tokens whose share of the mass reaches `p`: a number, or f32 `[rows]`.
+    Off where p >= 1."""
+
+    p: Any
+
+
+class MinP(NamedTuple):
+    """Keeps tokens of at least `q` times the greatest one's probability: a number, or f32 `[rows]`.
+    Off where q <= 0."""
+
+    q: Any
+
+
+class TopKTopP(NamedTuple):
+    """`TopK(k)` and `TopP(p)`, both judged on the same set (FlashInfer's "joint" order)."""
+
+    k: Any
+    p: Any
+
+
+Step = Union[Temperature, TopK, TopP, MinP, TopKTopP]
+"""What a chain is made of."""
+
+_FIELDS: dict[type, tuple[int, ...]] = {
+    Temperature: (lib.TEMPERATURE,),
+    TopK: (lib.TOP_K,),
+    TopP: (lib.TOP_P,),
+    MinP: (lib.MIN_P,),
+    TopKTopP: (lib.JOINT_TOP_K, lib.JOINT_TOP_P),
+}
+
+
+class Chain:
+    """An ordered list of steps, in any order and number (16 at most), for any number of calls.
+
+    Parameters
+    ----------
+    steps
+        `Temperature`, `TopK`, `TopP`, `MinP` and `TopKTopP` objects.
+
+    Examples
+    --------
+    >>> import numpy as np, tombola
+    >>> chain = tombola.Chain([tombola.TopK(2), tombola.Temperature(0.5), tombola.TopP(0.9)])
+    >>> chain
+    Chain([TopK(k=2), Temperature(value=0.5), TopP(p=0.9)])
+    >>> logits = np.array([[0.0, 3.0, 2.0, 1.0]], dtype=np.float32)
+    >>> tombola.renorm(logits, chain=chain).round(3)
+    array([[0.   , 0.881, 0.119, 0.   ]], dtype=float32)
+    """
+
+    __slots__ = ("steps", "arguments")
+
+    steps: tuple[Step, ...]
+    arguments: tuple[Any, ...]
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        arguments: list[Any] = []
+        for step in steps:
+            fields = _FIELDS.get(type(step))
+            if fields is None:
+                raise TypeError(f"chain: {step!r} is no step; steps are Temperature, TopK, TopP, MinP, TopKTopP")
+            for field, value in zip(fields, step):
+                if value is None:
+                    raise TypeError(f"chain: {step!r} lacks a value")
+                arguments += (field, value)
+        object.__setattr__(self, "steps", tuple(steps))
+        object.__setattr__(self, "arguments", tuple(arguments))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a Chain is immutable")
+
+    def __repr__(self) -> str:
+        return f"Chain([{', '.join(map(repr, self.steps))}])"
+
+
+def chain_arguments(
+    temperature: Any, top_k: Any, top_p: Any, min_p: Any, order: Sequence[str], chain: Chain | None
+) -> tuple[Any, ...]:
+    """The chain of a call as fields and values."""
+    if chain is not None:
+        if not (temperature is None and top_k is None and top_p is None and min_p is None):
+            raise ValueError("chain: excludes temperature, top_k, top_p and min_p")
+        if not isinstance(chain, Chain):
+            raise TypeError(f"chain: must be a Chain, not {type(chain).__name__}")
+        return chain.arguments
+    if order == DEFAULT_ORDER:
+        return (lib.TEMPERATURE, temperature, lib.MIN_P, min_p, lib.TOP_K, top_k, lib.TOP_P, top_p)
+    return _ordered(temperature, top_k, top_p, min_p, order)
+
+
+def _ordered(temperature: Any, top_k: Any, top_p: Any, min_p: Any, order: Sequence[str]) -> tuple[Any, ...]:
+    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+    numbers = {
+        "temperature": lib.TEMPERATURE,
+        "top_k": lib.TOP_K,
+        "top_p": lib.TOP_P,
+        "min_p": lib.MIN_P,
+    }
+    if isinstance(order, str):
+        raise TypeError("order: must be a sequence of names, not a string")
+    arguments: list[Any] = []
+    named: set[str] = set()
+    for name in order:
+        parts = {"top_k", "top_p"} if name == "top_k_top_p" else {name}
+        if name != "top_k_top_p" and name not in given:
+            known = ", ".join([*given, "top_k_top_p"])
+            raise ValueError(f"order: {name!r} is none of {known}")
+        if parts & named:
+            raise ValueError(f"order: names {', '.join(sorted(parts & named))} twice")
+        named |= parts
+        if name != "top_k_top_p":
+            arguments += (numbers[name], given[name])
+        elif top_k is not None and top_p is not None:
+            arguments += (lib.JOINT_TOP_K, top_k, lib.JOINT_TOP_P, top_p)
+        else:  # one alone is the same either way
+            arguments += (lib.TOP_K, top_k, lib.TOP_P, top_p)
+    for name, value in given.items():
+        if value is not None and name not in named:
+            raise ValueError(f"order: lacks {name}, which is given")
+    return tuple(arguments)

@@ -1,0 +1,148 @@
+"""The array libraries: how each makes outputs and hands its arrays to the library.
+
+A framework is found by the type of the first array of a call. None is imported here that the caller has not
+imported already (torch is by tvm-ffi, where it is installed).
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, Callable
+
+from . import _library as lib
+
+
+class Framework:
+    """`run(x, field, value, ...)` for arrays of one library, and how to make an array like x's."""
+
+    run: Callable[..., None] = staticmethod(lib.run)
+    #: Turns what was filled into the caller's arrays; None where nothing is to be done.
+    finish: Callable[[Any], Any] | None = None
+
+    def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
+        """An array on x's device; without dtype, of x's."""
+        raise TypeError(f"out: must be given for logits of type {type(x).__module__}.{type(x).__name__}")
+
+    def random_bits(self, x: Any, shape: tuple[int, ...], num_samples: int | None, method: str) -> Any:
+        """64 random bits per draw from the framework's own generator."""
+        raise ValueError("seed: must be given")
+
+
+class NumPy(Framework):
+    def __init__(self) -> None:
+        self.numpy: Any = sys.modules["numpy"]
+
+    def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
+        return self.numpy.empty(shape, dtype or x.dtype)
+
+    def run(self, x: Any, *arguments: Any) -> None:
+        try:
+            lib.run(x, *arguments)
+        except BufferError:  # an array that NumPy does not export as it is: read-only, or bfloat16
+            lib.run(*self._export(x, arguments))
+
+    def _export(self, x: Any, arguments: tuple[Any, ...]) -> list[Any]:
+        advance = dict(zip(arguments[::2], arguments[1::2])).get(lib.ADVANCE)
+        exported = [self._export_one(x, "logits", False), lib.BFLOAT16, int(x.dtype.name == "bfloat16") or None]
+        for field, value in zip(arguments[::2], arguments[1::2]):
+            written = field in lib.OUTPUTS or (field == lib.OFFSET and bool(advance))
+            exported += (field, self._export_one(value, lib.NAMES[field], written))
+        return exported
+
+    def _export_one(self, value: Any, name: str, written: bool) -> Any:
+        import tvm_ffi
+
+        if not isinstance(value, self.numpy.ndarray):
+            return value
+        if written and not value.flags.writeable:
+            raise ValueError(f"{name}: is read-only")
+        if value.dtype.name == "bfloat16":  # ml_dtypes': unknown to NumPy's own export
+            value = value.view(self.numpy.uint16)
+        try:
+            return tvm_ffi.from_dlpack(value.__dlpack__(max_version=(1, 0)))
+        except (BufferError, TypeError) as error:
+            raise TypeError(f"{name}: NumPy cannot share this array ({error})") from None
+
+
+class Torch(Framework):
+    def __init__(self) -> None:
+        self.torch: Any = sys.modules["torch"]
+        torch = self.torch
+        self.dtypes = {"int32": torch.int32, "int64": torch.int64, "float32": torch.float32}
+
+    def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
+        return self.torch.empty(shape, dtype=self.dtypes[dtype] if dtype else x.dtype, device=x.device)
+
+
+class CuPy(Framework):
+    def __init__(self) -> None:
+        self.cupy: Any = sys.modules["cupy"]
+
+    def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
+        with x.device:
+            return self.cupy.empty(shape, dtype or x.dtype)
+
+    def run(self, x: Any, *arguments: Any) -> None:
+        with x.device:
+            stream = self.cupy.cuda.get_current_stream().ptr
+        lib.run(x, *arguments, lib.STREAM, stream)
+
+
+class Jax(NumPy):
+    """On the CPU, where JAX's arrays are NumPy's too. They are immutable, so results are filled as NumPy's and become
+    JAX's after."""
+
+    def __init__(self) -> None:
+        self.numpy: Any = importlib.import_module("numpy")
+        self.jax: Any = sys.modules["jax"]
+
+    def finish(self, array: Any) -> Any:
+        return self.jax.numpy.asarray(array)
+
+    def run(self, x: Any, *arguments: Any) -> None:
+        if any(device.platform != "cpu" for device in x.devices()):
+            raise NotImplementedError("logits: JAX arrays are served on the CPU only")
+        for field, value in zip(arguments[::2], arguments[1::2]):
+            if field in lib.OUTPUTS and isinstance(value, self.jax.Array):
+                raise ValueError(f"{lib.NAMES[field]}: JAX arrays cannot be written")
+        super().run(*(self.numpy.asarray(a) if isinstance(a, self.jax.Array) else a for a in (x, *arguments)))
+
+
+class TorchOperator(Torch):
+    """Tensors of torch's own machinery (fake, functional, distributed ...), which must go through the operator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from . import _torch
+
+        self.run = _torch.run
+        self.random_bits = _torch.random_bits  # type: ignore[method-assign]
+
+
+_by_type: dict[type, Framework] = {}
+
+
+def framework_of(x: Any) -> Framework:
+    """The framework of an array; kept by its type."""
+    try:
+        return _by_type[x.__class__]
+    except KeyError:
+        found = _by_type[x.__class__] = _find(x)
+        return found
+
+
+def _find(x: Any) -> Framework:
+    torch, numpy, cupy, jax = (sys.modules.get(name) for name in ("torch", "numpy", "cupy", "jax"))
+    if torch is not None and isinstance(x, torch.Tensor):
+        plain = type(x) in (torch.Tensor, torch.nn.Parameter)
+        return Torch() if plain else TorchOperator()
+    if numpy is not None and isinstance(x, numpy.ndarray):
+        return NumPy()
+    if cupy is not None and isinstance(x, cupy.ndarray):
+        return CuPy()
+    if jax is not None and isinstance(x, jax.Array):
+        return Jax()
+    if hasattr(type(x), "__dlpack__"):
+        return Framework()
+    raise TypeError(f"logits: must be an array, not {type(x).__name__}")

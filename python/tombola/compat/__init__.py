@@ -1,0 +1,1 @@
+"""Modules that offer tombola under the names of other libraries."""

@@ -1,0 +1,117 @@
+"""A pytest plugin under which `import flashinfer` finds tombola.compat.flashinfer, so that FlashInfer's own
+tests run as they are:
+
+    python -m pytest -p flashinfer_shim [--flashinfer-report FILE] FOLDER/test_sampling.py
+
+flashinfer_left_out.txt beside it lists what is left out, and why. scripts/flashinfer_tests.sh calls it.
+"""
+
+import collections
+import fnmatch
+import json
+import pathlib
+import sys
+import time
+import types
+
+import pytest
+import torch
+
+LEFT_OUT = pathlib.Path(__file__).with_name("flashinfer_left_out.txt")
+
+
+def install():
+    """Puts tombola's functions where tests look for FlashInfer's."""
+    from tombola.compat import flashinfer
+
+    # Two names of flashinfer.utils that tests use and that have nothing to do with sampling.
+    utils = types.ModuleType("flashinfer.utils")
+    utils.get_compute_capability = lambda device: torch.cuda.get_device_capability(device)
+    utils._cache_buf = {}
+    flashinfer.utils = utils
+    for name in ("sampling", "topk", "utils"):
+        sys.modules[f"flashinfer.{name}"] = getattr(flashinfer, name)
+    sys.modules["flashinfer"] = flashinfer
+
+
+def read_left_out(path=LEFT_OUT):
+    """[(pattern, reason)] from lines `pattern: reason`; a pattern is matched with "file::test[parameters]"."""
+    rules = []
+    for line in path.read_text().splitlines():
+        if line and not line.startswith("#"):
+            pattern, reason = line.split(": ", 1)
+            rules.append((pattern.strip(), reason.strip()))
+    return rules
+
+
+def _matches(pattern, name):
+    # fnmatch gives [] a meaning that test names do not
+    return fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))
+
+
+class Report:
+    """Counts of a run. With pytest-xdist workers collect and the controller counts outcomes."""
+
+    def __init__(self, config):
+        self.config = config
+        self.rules = read_left_out()
+        self.start = time.time()
+        self.left_out = collections.Counter()
+        self.outcomes = collections.Counter()
+        self.skips = collections.Counter()
+        self.failed = []
+        self.slowest = []
+
+    def pytest_collection_modifyitems(self, config, items):
+        kept, left = [], []
+        for item in items:
+            name = f"{item.path.name}::{item.name}"
+            rule = next((rule for rule in self.rules if _matches(rule[0], name)), None)
+            if rule:
+                self.left_out[": ".join(rule)] += 1
+            (left if rule else kept).append(item)
+        if left:
+            config.hook.pytest_deselected(items=left)
+            items[:] = kept
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["left_out"] = dict(self.left_out)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node):
+        self.left_out = collections.Counter(getattr(node, "workeroutput", {}).get("left_out", self.left_out))
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" or report.outcome != "passed":
+            self.outcomes[report.outcome] += 1
+            if report.skipped and isinstance(report.longrepr, tuple):
+                self.skips[report.longrepr[2].removeprefix("Skipped: ")] += 1
+            if report.failed:
+                self.failed.append(report.nodeid.split("/")[-1])
+        if report.when == "call":
+            self.slowest.append((round(report.duration, 2), report.nodeid.split("/")[-1]))
+
+    def pytest_sessionfinish(self, session):
+        path = self.config.getoption("--flashinfer-report")
+        if not path or hasattr(self.config, "workeroutput"):
+            return
+        result = {
+            "name": "flashinfer",
+            "passed": self.outcomes["passed"],
+            "failed": self.outcomes["failed"],
+            "skipped": self.outcomes["skipped"],
+            "reason": "; ".join(f"{reason} ({count})" for reason, count in self.skips.most_common()),
+            "left_out": dict(self.left_out),
+            "failures": sorted(self.failed),
+            "seconds": round(time.time() - self.start),
+            "slowest": sorted(self.slowest, reverse=True)[:20],
+        }
+        pathlib.Path(path).write_text(json.dumps(result, indent=1) + "\n")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--flashinfer-report", help="write the counts of this run to a file, as JSON")
+
+
+def pytest_configure(config):
+    install()
+    config.pluginmanager.register(Report(config), "flashinfer-report")
