@@ -346,8 +346,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     }
 }
 
-/* All rows of the call, or those that the kernel before left. */
-template <int dtype, int C, int NT, int U, bool LEFT> TB_DEV void tb_flat_rows(const tb_cuda_params &params)
+/* All rows of the call. */
+template <int dtype, int C, int NT, int U> TB_DEV void tb_flat_rows(const tb_cuda_params &params)
 {
     typedef tb_flat_shared<C, NT> S;
     S &s = *(S *)tb_flat_bytes;
@@ -363,7 +363,6 @@ template <int dtype, int C, int NT, int U, bool LEFT> TB_DEV void tb_flat_rows(c
     tb_wait_for_inputs();
     uint32_t turn = 0, sums = 0;
     for (int64_t row = blockIdx.x / C; row < params.call.rows; row += gridDim.x / C) {
-        if (LEFT && ((const uint32_t *)params.workspace)[row] != TB_ROW_LEFT) continue;
         if (turn) tb_row_barrier<C>(); /* shared memory serves another row */
         tb_flat_row<dtype, C, NT, U>(params, row, turn, sums);
         turn++;

@@ -16,10 +16,9 @@
 #define TB_FLAT_C8_256_BYTES 10752
 #define TB_FLAT_C16_256_BYTES 12800
 
-#define TB_WIDE_C1_512_BYTES 30336 /* each of these and what it keeps of the row */
-#define TB_WIDE_C8_256_BYTES 25088
-#define TB_WIDE_C16_256_BYTES 25088
-#define TB_WIDE_STAGE 32768
-#define TB_WIDE_RESIDENT 4 /* blocks a multiprocessor holds of clusters */
+#define TB_WIDE_C1_512_BYTES 30464 /* each of these and what it keeps of the row */
+#define TB_WIDE_C2_512_BYTES 31360
+#define TB_WIDE_C8_256_BYTES 25216
+#define TB_WIDE_C16_256_BYTES 25216
 
 #endif

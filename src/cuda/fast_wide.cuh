@@ -2,8 +2,8 @@
  * The wide kernel: rows whose kept set is large, or of any size: those that the streaming kernel left. A
  * cluster of C blocks serves a row, each warp one contiguous chunk of it.
  *
- * - First look, from memory: the maximum, a float sum of the weights, the least of a sample. What fits is kept
- *   in shared memory.
+ * - First look, from memory: the maximum, a float sum of the weights, the least of a sample. What fits is
+ * kept in shared memory.
  * - Bracket: a histogram of a sample says between which two values the last kept token probably is. Nothing
  *   rests on it.
  * - Exact look: integer mass and count of the tokens above the lower value, of every chunk; the total; a list
@@ -14,8 +14,8 @@
  *   A bracket of one value needs no list: its tokens weigh the same, and their number says all.
  * - Draw: the kept mass of the chunks, in index order; the chunk, its piece, the token.
  *
- * The chain: fewer than k greater tokens, weight at least w, mass of the greater ones less than the target. If
- * a top_k or min_p stands before top_p, its kept set is found first, whose mass makes the target.
+ * The chain: fewer than k greater tokens, weight at least w, mass of the greater ones less than the target.
+ * If a top_k or min_p stands before top_p, its kept set is found first, whose mass makes the target.
  */
 #ifndef TB_CUDA_FAST_WIDE_CUH
 #define TB_CUDA_FAST_WIDE_CUH
@@ -45,14 +45,14 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
     /* ---- the bracket ---- */
 
     /* From a merged histogram of the sample, bin by thread: around the k-th token, and around the value below
-     * which `tail` lies, the upper one of the two. `tail` is of the weights relative to the greatest; negative:
-     * of their sum. `each` tokens stand behind one of the sample, `unit` behind one of its mass.
+     * which `tail` lies, the upper one of the two. `tail` is of the weights relative to the greatest;
+     * negative: of their sum. `each` tokens stand behind one of the sample, `unit` behind one of its mass.
      *
-     * A sample of one in S: of the sum of the weights below a value it errs by about sqrt((S - 1) * w * tail), w
-     * the weight at the value, since none of them is greater; of the number above by sqrt((S - 1) * k). Four
-     * times that is allowed, as far as the lists reach. */
-    static __device__ __noinline__ tb_wide_bracket guess(uint4 bin, float each, float unit, float bottom, uint32_t k,
-                                                         bool has_mass, float tail)
+     * A sample of one in S: of the sum of the weights below a value it errs by about sqrt((S - 1) * w *
+     * tail), w the weight at the value, since none of them is greater; of the number above by sqrt((S - 1) *
+     * k). Four times that is allowed, as far as the lists reach. */
+    static __device__ __noinline__ tb_wide_bracket guess(uint4 bin, float each, float unit, float bottom,
+                                                         uint32_t k, bool has_mass, float tail)
     {
         shared &s = W::all();
         constexpr float MOST = 0.375f * W::ROW_CAPACITY;
@@ -112,8 +112,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
 
     /* From histograms of all tokens in [low, high]: one bin, or less, in which the boundary seems to be. With
      * `from_top`, count and mass are of the tokens above `high`, else of those from `low` up. */
-    static __device__ __noinline__ tb_wide_bracket narrow(float low, float high, bool from_top, uint32_t count,
-                                                          uint64_t mass, uint32_t k, uint64_t target, uint32_t *turn)
+    static __device__ __noinline__ tb_wide_bracket narrow(float low, float high, bool from_top,
+                                                          uint32_t count, uint64_t mass, uint32_t k,
+                                                          uint64_t target, uint32_t *turn)
     {
         shared &s = W::all();
         uint32_t start = count;
@@ -132,12 +133,18 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             }
             /* the number of the token, and of the unit of mass, at the boundary; past the end: the last */
             float rest = (wanted - start_mass) / unit;
-            uint32_t by_count = k == TB_NO_LIMIT ? TB_NO_LIMIT : k > start ? k - start - 1 : 0,
-                     by_mass = rest >= (float)total ? TB_NO_LIMIT : rest > 1.0f ? (uint32_t)rest - 1 : 0;
+            uint32_t by_count = k == TB_NO_LIMIT ? TB_NO_LIMIT
+                                : k > start      ? k - start - 1
+                                                 : 0,
+                     by_mass = rest >= (float)total ? TB_NO_LIMIT
+                               : rest > 1.0f        ? (uint32_t)rest - 1
+                                                    : 0;
             if (by_count >= tokens && by_mass >= total) by_count = tokens - 1;
-            bool here = bin.x && n <= by_count && m <= by_mass && (by_count - n < bin.x || by_mass - m < bin.w);
+            bool here =
+                bin.x && n <= by_count && m <= by_mass && (by_count - n < bin.x || by_mass - m < bin.w);
             if (here) {
-                tb_wide_found found = {bin.x, n, m, law_key_value(~bin.y), law_key_value(bin.z), (int)threadIdx.x};
+                tb_wide_found found = {bin.x,           n, m, law_key_value(~bin.y), law_key_value(bin.z),
+                                       (int)threadIdx.x};
                 s.found = found;
             }
             __syncthreads();
@@ -186,8 +193,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
 
     /* ---- after the chain ---- */
 
-    /* The warp in whose chunk the draw falls, and the position there; by the first warp. The words are { mass,
-     * count } of every warp's chunk. */
+    /* The warp in whose chunk the draw falls, and the position there; by the first warp. The words are {
+     * mass, count } of every warp's chunk. */
     static TB_MEMBER void locate(const uint4 (*word)[2], uint64_t total)
     {
         shared &s = W::all();
@@ -225,7 +232,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         auto kept = [&](float x, uint32_t index) { return keeps(floor_x, floor_last, x, index); };
         auto load_mass = [&](int j) {
             uint4 v = W::fetch(c, who, j);
-            uint32_t first = (c.first + (uint32_t)j * 32 + (uint32_t)lane) * width - s.slice.shift, h = 0, l = 0;
+            uint32_t first = (c.first + (uint32_t)j * 32 + (uint32_t)lane) * width - s.slice.shift, h = 0,
+                     l = 0;
 #pragma unroll
             for (int e = 0; e < width; e++) {
                 float x = tb_element<dtype>(v, e);
@@ -256,7 +264,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             int i = __ffs((int)beyond) - 1;
             position -= __shfl_sync(TB_WHOLE_WARP, upto - mine, i);
             for (int j = (i0 + i) * piece_loads;; j++) {
-                uint64_t all = load_mass(j), end = tb_warp_scan64(all), sum = __shfl_sync(TB_WHOLE_WARP, end, 31);
+                uint64_t all = load_mass(j), end = tb_warp_scan64(all),
+                         sum = __shfl_sync(TB_WHOLE_WARP, end, 31);
                 if (position >= sum) {
                     position -= sum;
                     continue;
@@ -309,8 +318,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             uint32_t first = (c.first + (uint32_t)j * 32 + tb_lane()) * width - s.slice.shift, kept = 0;
 #pragma unroll
             for (int e = 0; e < width; e++)
-                if (keeps(floor_x, floor_last, tb_element<dtype>(v, e), first + (uint32_t)e))
-                    kept |= 1u << e;
+                if (keeps(floor_x, floor_last, tb_element<dtype>(v, e), first + (uint32_t)e)) kept |= 1u << e;
             uint32_t n = (uint32_t)__popc(kept), upto = tb_warp_scan(n);
             int64_t to = at + upto - n;
             for (; kept; kept &= kept - 1, to++)
@@ -319,7 +327,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         }
     }
 
-    /* The least value of weight at least w, from `low` up: by one warp, 32 probes a round, t being monotone. */
+    /* The least value of weight at least w, from `low` up: by one warp, 32 probes a round, t being monotone.
+     */
     static __device__ __noinline__ uint32_t least_key(uint64_t w)
     {
         const shared &s = W::all();
@@ -327,7 +336,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         const float maximum = s.maximum, scale = s.scale;
         while (good - bad > 1) {
             uint32_t step = (good - bad + 32) / 33, probe = bad + step * (tb_lane() + 1);
-            bool enough = probe >= good || law_weight(law_exponent(law_key_value(probe), maximum, scale)) >= w;
+            bool enough =
+                probe >= good || law_weight(law_exponent(law_key_value(probe), maximum, scale)) >= w;
             uint32_t failed = 32u - (uint32_t)__popc(__ballot_sync(TB_WHOLE_WARP, enough));
             bad = min(good - 1, bad + step * failed);
             good = min(good, bad + step);
@@ -337,10 +347,10 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
 
     /* ---- one row ---- */
 
-    /* The first look. Sends { greatest key, status, float sum of the weights, least key of the sample } of each
-     * warp, the sum relative to 2^ the reference exponent of the warp's greatest value. */
-    static __device__ __noinline__ void first_look(const tb_cuda_params &params, int64_t row, bool located, int64_t slot,
-                                                   bool sums, float scale, uint32_t turn)
+    /* The first look. Sends { greatest key, status, float sum of the weights, least key of the sample } of
+     * each warp, the sum relative to 2^ the reference exponent of the warp's greatest value. */
+    static __device__ __noinline__ void first_look(const tb_cuda_params &params, int64_t row, bool located,
+                                                   int64_t slot, bool sums, float scale, uint32_t turn)
     {
         shared &s = W::all();
         const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
@@ -408,8 +418,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         const bool sums = tb_fast_needs_sums(params, slot, &scale);
         if (tid == 0) {
             s.slice = slice;
-            s.keep_loads =
-                (int)((tb_wide_shared_bytes() - W::BYTES) / (NT * 16)) / (2 * U) * (2 * U);
+            s.keep_loads = (int)((tb_wide_shared_bytes() - W::BYTES) / (NT * 16)) / (2 * U) * (2 * U);
             s.pushed = 0;
         }
         __syncthreads();
@@ -531,8 +540,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                     __syncthreads();
                     W::fill_list(low_place, top_place, shift, by_index);
                     bin = W::template merge<true>(bins++ & 1);
-                    W::template scan<uint64_t>(bin.x, (uint64_t)bin.z << 32 | bin.y, &before_bin, &mass_before_bin,
-                                               &in_list, &in_list_mass);
+                    W::template scan<uint64_t>(bin.x, (uint64_t)bin.z << 32 | bin.y, &before_bin,
+                                               &mass_before_bin, &in_list, &in_list_mass);
                 }
                 word = W::receive(words - 1);
                 if (warp == 0) {
@@ -593,7 +602,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                                 number = number < by_mass ? number : by_mass;
                             }
                             uint32_t last = TB_LAST_INDEX;
-                            if (by_index && number < between) last = find_tie(word, low, (uint32_t)number - 1, words);
+                            if (by_index && number < between)
+                                last = find_tie(word, low, (uint32_t)number - 1, words);
                             floor = tb_wide_floor(law_key(low), last);
                         } else {
                             uint64_t upper = top_place, lower = low_place;
@@ -696,7 +706,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             uint32_t before_me = 0;
             for (int i = lane; i < W::block() * WARPS + warp; i += 32) before_me += word[i][0].z;
             write_ids(ids, call.kept_capacity, floor, tb_warp_sum(before_me));
-            for (int64_t i = (int64_t)kept + W::block() * NT + tid; i < call.kept_capacity; i += C * NT) ids[i] = -1;
+            for (int64_t i = (int64_t)kept + W::block() * NT + tid; i < call.kept_capacity; i += C * NT)
+                ids[i] = -1;
         }
         tb_wide_drawn drawn = draw(floor);
         tb_fast_result result = {drawn.index, (int32_t)kept, 0, status, 0.0f, kept_mass};
@@ -723,14 +734,16 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
     }
 
     /* Index of the number-th, from 0, of the row's tokens equal to x; the words' last numbers are theirs. */
-    static __device__ __noinline__ uint32_t find_tie(const uint4 (*word)[2], float x, uint32_t number, uint32_t &words)
+    static __device__ __noinline__ uint32_t find_tie(const uint4 (*word)[2], float x, uint32_t number,
+                                                     uint32_t &words)
     {
         const int lane = (int)tb_lane(), me = W::block() * WARPS + (int)tb_warp();
         uint32_t before = 0;
         for (int i = lane; i < me; i += 32) before += word[i][0].w;
         before = tb_warp_sum(before);
         uint32_t own = word[me][0].w, index = 0xffffffffu;
-        if (number >= before && number - before < own) index = count_ties(x, number - before, TB_LAST_INDEX).x;
+        if (number >= before && number - before < own)
+            index = count_ties(x, number - before, TB_LAST_INDEX).x;
         /* the words of the look stay as they are: these go with them */
         uint4 a = word[me][0];
         W::send(words++, a, make_uint4(index, 0, 0, 0));
@@ -764,8 +777,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         /* 32 rows at once are asked for */
         for (int64_t row0 = first; row0 < params.call.rows; row0 += 32 * clusters) {
             int64_t row = row0 + (int64_t)tb_lane() * clusters;
-            uint32_t left =
-                __ballot_sync(TB_WHOLE_WARP, row < params.call.rows && state[row] == TB_ROW_LEFT);
+            uint32_t left = __ballot_sync(TB_WHOLE_WARP, row < params.call.rows && state[row] == TB_ROW_LEFT);
             for (; left; left &= left - 1)
                 run(params, row0 + (int64_t)(__ffs((int)left) - 1) * clusters, words, bins);
         }

@@ -1,7 +1,7 @@
 /*
  * The instances of the wide kernel for one dtype, TB_KERNEL_DTYPE with the suffix TB_KERNEL_SUFFIX:
- * tombola_wide_c<blocks a row>_<threads>_<suffix>, for the rows that the kernel before left. plan.c knows these
- * names and the shared memory.
+ * tombola_wide_c<blocks a row>_<threads>_<suffix>, for the rows that the kernel before left. plan.c knows
+ * these names and the shared memory.
  */
 #include "fast_shapes.h"
 #include "fast_wide.cuh"
@@ -20,7 +20,8 @@
 
 TB_KERNEL(c1_512, 1, 512, 2, 2048, TB_WIDE_C1_512_BYTES)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-TB_KERNEL(c8_256, 8, 256, 4, 1024, TB_WIDE_C8_256_BYTES)
+TB_KERNEL(c2_512, 2, 512, 2, 2048, TB_WIDE_C2_512_BYTES)
+TB_KERNEL(c8_256, 8, 256, 3, 1024, TB_WIDE_C8_256_BYTES)
 TB_KERNEL(c16_256, 16, 256, 2, 512, TB_WIDE_C16_256_BYTES)
 #endif
 

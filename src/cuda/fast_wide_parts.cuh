@@ -1,6 +1,6 @@
 /*
- * What the wide kernel (fast_wide.cuh) is made of: what its blocks hold in shared memory, words and histograms
- * brought together from all blocks of a row, and the looks over the row.
+ * What the wide kernel (fast_wide.cuh) is made of: what its blocks hold in shared memory, words and
+ * histograms brought together from all blocks of a row, and the looks over the row.
  */
 #ifndef TB_CUDA_FAST_WIDE_PARTS_CUH
 #define TB_CUDA_FAST_WIDE_PARTS_CUH
@@ -65,7 +65,8 @@ template <int dtype> TB_DEV uint4 tb_only_infinite(uint4 v)
         if (dtype == TOMBOLA_F32) {
             word[i] = word[i] == 0x7f800000u ? 0u : 0xff800000u;
         } else {
-            constexpr uint32_t infinite = dtype == TOMBOLA_F16 ? 0x7c00u : 0x7f80u, least = infinite | 0x8000u;
+            constexpr uint32_t infinite = dtype == TOMBOLA_F16 ? 0x7c00u : 0x7f80u,
+                               least = infinite | 0x8000u;
             word[i] = ((word[i] & 0xffffu) == infinite ? 0u : least) |
                       (word[i] >> 16 == infinite ? 0u : least << 16);
         }
@@ -105,15 +106,15 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     static_assert(NT >= TB_WIDE_BINS, "a thread for each bin");
 
     struct shared {
-        uint4 word[2][ROW_WARPS][2]; /* of every warp of the row, of this exchange and of the one before */
-        uint4 bin[TB_WIDE_BINS];     /* of this block; clear when not in use */
+        uint4 word[2][ROW_WARPS][2];   /* of every warp of the row, of this exchange and of the one before */
+        uint4 bin[TB_WIDE_BINS];       /* of this block; clear when not in use */
         uint4 in[TB_WIDE_BINS / C][C]; /* of all blocks, this block's share */
-        uint4 all[TB_WIDE_BINS];     /* of the row */
+        uint4 all[TB_WIDE_BINS];       /* of the row */
         uint4 part[TB_WIDE_BINS / 32]; /* of a scan */
         tb_wide_edge edge[5];
         tb_wide_found found;
         tb_wide_sums sums;
-        uint2 list[CAP];             /* value bits, index | warp << 22 */
+        uint2 list[CAP]; /* value bits, index | warp << 22 */
         uint32_t drop_high[WARPS], drop_low[WARPS], drop_count[WARPS];
         tb_fast_chain chain;
         tb_fast_slice slice;
@@ -125,8 +126,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         uint64_t kept_mass, position;
         uint32_t kept;
         uint32_t greatest_key;
-        float greatest, least;       /* of the row; of a sample of it */
-        float maximum, scale;        /* of the weights: as of the row, 0 and 0 where all weigh the same */
+        float greatest, least; /* of the row; of a sample of it */
+        float maximum, scale;  /* of the weights: as of the row, 0 and 0 where all weigh the same */
         float least_before, least_after;
     };
     static constexpr size_t BYTES = (sizeof(shared) + 127) / 128 * 128;
@@ -148,9 +149,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
 
     /* ---- between blocks ---- */
 
-    /* Two vectors of this warp to every block of the row. A barrier of the block must follow the reading before a
-     * warp sends again; so where all words of one exchange are there, those of the one before have been read, and
-     * two buffers do. */
+    /* Two vectors of this warp to every block of the row. A barrier of the block must follow the reading
+     * before a warp sends again; so where all words of one exchange are there, those of the one before have
+     * been read, and two buffers do. */
     static TB_MEMBER void send(uint32_t turn, uint4 a, uint4 b)
     {
         shared &s = all();
@@ -179,9 +180,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         return s.word[turn & 1];
     }
 
-    /* The blocks' bins, added up (MASSES: count and mass in two digits; else count, two greatest values, mass):
-     * thread i gets bin i of the row. Each block gets its share of the bins from all, and sends the sums to all.
-     * The blocks' own bins are cleared on the way. */
+    /* The blocks' bins, added up (MASSES: count and mass in two digits; else count, two greatest values,
+     * mass): thread i gets bin i of the row. Each block gets its share of the bins from all, and sends the
+     * sums to all. The blocks' own bins are cleared on the way. */
     template <bool MASSES> static __device__ __noinline__ uint4 merge(uint32_t parity)
     {
         shared &s = all();
@@ -249,14 +250,15 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     /* Tokens for each one of the sample. */
     static TB_MEMBER float sampled(const tb_fast_slice &slice)
     {
-        uint32_t vectors = (slice.shift + slice.length + width - 1) / width, block_share = (vectors + C - 1) / C,
-                 share = (block_share + WARPS - 1) / WARPS, whole = share / (32 * TB_WIDE_SAMPLE),
-                 rest = share % (32 * TB_WIDE_SAMPLE);
+        uint32_t vectors = (slice.shift + slice.length + width - 1) / width,
+                 block_share = (vectors + C - 1) / C, share = (block_share + WARPS - 1) / WARPS,
+                 whole = share / (32 * TB_WIDE_SAMPLE), rest = share % (32 * TB_WIDE_SAMPLE);
         return (float)share / (float)(whole * 32 + min(rest, 32u));
     }
 
     /* Vectors j0 .. j0 + N of this thread's, from memory. */
-    template <int N> static TB_MEMBER void load(const tb_fast_slice &slice, const chunk &c, int j0, uint4 (&v)[N])
+    template <int N>
+    static TB_MEMBER void load(const tb_fast_slice &slice, const chunk &c, int j0, uint4 (&v)[N])
     {
         constexpr uint32_t none = tb_minus_infinity<dtype>();
         uint32_t vector = c.first + (uint32_t)j0 * 32;
@@ -306,8 +308,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         *low -= TB_LOW_BIAS;
     }
 
-    /* The exact look: mass and count of the tokens >= low, mass of all; those in [low, high] are counted and, where
-     * `collect` says so, listed. Sends { mass, count, of [low, high] }, { mass of all } of each warp. */
+    /* The exact look: mass and count of the tokens >= low, mass of all; those in [low, high] are counted and,
+     * where `collect` says so, listed. Sends { mass, count, of [low, high] }, { mass of all } of each warp.
+     */
     static __device__ __noinline__ void look(float low, float high, bool collect, uint32_t turn)
     {
         shared &s = all();
@@ -319,14 +322,15 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         const int keep_loads = s.keep_loads;
         uint64_t mass = 0, total = 0;
         uint32_t count = 0, between = 0;
-        /* 32-bit sums of digits hold for 4095 elements of a thread */
+        /* Backwards: what the first look has read last is still in L2. 32-bit sums of digits hold for 4095
+         * elements of a thread. */
         constexpr int STRETCH = 2048 / width;
 #pragma unroll 1
-        for (int from = 0; from < c.loads; from += STRETCH) {
+        for (int from = (c.loads - 1) / STRETCH * STRETCH; from >= 0; from -= STRETCH) {
             uint32_t high_sum = 0, low_sum = 0, high_all = 0, low_all = 0, n = 0;
             const int to = min(c.loads, from + STRETCH);
 #pragma unroll 1
-            for (int j0 = from; j0 < to; j0 += U) {
+            for (int j0 = from + (to - from + U - 1) / U * U - U; j0 >= from; j0 -= U) {
                 uint4 v[U];
                 if (j0 < keep_loads) {
 #pragma unroll
@@ -390,8 +394,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     }
 
     /* A histogram, by values or by keys, of the tokens in [low, high], of every step-th load: count, greatest
-     * complement of a key, greatest key, mass. The bins go down from `high`. The masses are rounded to a unit of
-     * which all tokens of the row have less than 2^32 together; returns it, of 2^40. */
+     * complement of a key, greatest key, mass. The bins go down from `high`. The masses are rounded to a unit
+     * of which all tokens of the row have less than 2^32 together; returns it, of 2^40. */
     static __device__ __noinline__ float fill_range(float low, float high, int step, bool by_key)
     {
         shared &s = all();
@@ -404,31 +408,41 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         const float inverse = range > 0.0f ? ((float)TB_WIDE_BINS - 0.1f) / range : 0.0f;
         const uint32_t key_high = law_key(high), span = key_high - law_key(low);
         const int shift = span >> 8 ? 24 - __clz(span) : 0;
+        constexpr int N = 16 / width; /* loads in flight */
 #pragma unroll 1
-        for (int j = 0; j < c.loads; j += step) {
-            uint4 v = fetch(c, warp, j);
+        for (int j0 = 0; j0 < c.loads; j0 += N * step) {
+            constexpr uint32_t none = tb_minus_infinity<dtype>();
+            uint4 v[N];
 #pragma unroll
-            for (int e = 0; e < width; e++) {
-                float x = tb_element<dtype>(v, e);
-                if (!(x >= low && x <= high)) continue;
-                uint32_t key = law_key(x),
-                         bin = by_key ? (key_high - key) >> shift
-                                      : (uint32_t)fminf((high - x) * inverse, (float)(TB_WIDE_BINS - 1));
-                uint32_t *to = (uint32_t *)&s.bin[bin];
-                atomicAdd(to, 1u);
-                atomicMax(to + 1, ~key);
-                atomicMax(to + 2, key);
-                /* where they all weigh the same the exponent may be no number: then it is 0 */
-                atomicAdd(to + 3, (uint32_t)(tb_ex2(fminf((x - high) * s.scale, 0.0f)) * most));
-            }
+            for (int i = 0; i < N; i++)
+                v[i] = j0 + i * step < c.loads ? fetch(c, warp, j0 + i * step)
+                                               : make_uint4(none, none, none, none);
+#pragma unroll
+            for (int i = 0; i < N; i++)
+#pragma unroll
+                for (int e = 0; e < width; e++) {
+                    float x = tb_element<dtype>(v[i], e);
+                    if (!(x >= low && x <= high)) continue;
+                    uint32_t key = law_key(x),
+                             bin = by_key ? (key_high - key) >> shift
+                                          : (uint32_t)fminf((high - x) * inverse, (float)(TB_WIDE_BINS - 1));
+                    uint32_t *to = (uint32_t *)&s.bin[bin];
+                    atomicAdd(to, 1u);
+                    atomicMax(to + 1, ~key);
+                    atomicMax(to + 2, key);
+                    /* where they all weigh the same the exponent may be no number: then it is 0 */
+                    atomicAdd(to + 3, (uint32_t)(tb_ex2(fminf((x - high) * s.scale, 0.0f)) * most));
+                }
         }
         return tb_ex2((high - s.maximum) * s.scale) / most;
     }
 
     /* ---- scans over the bins, a thread each ---- */
 
-    /* What the bins above this thread's hold, and all. Two barriers' worth of time; the second is the caller's. */
-    template <class T> static TB_MEMBER void scan(uint32_t n, T m, uint32_t *n_before, T *m_before, uint32_t *n_all, T *m_all)
+    /* What the bins above this thread's hold, and all. Two barriers' worth of time; the second is the
+     * caller's. */
+    template <class T>
+    static TB_MEMBER void scan(uint32_t n, T m, uint32_t *n_before, T *m_before, uint32_t *n_all, T *m_all)
     {
         shared &s = all();
         const int lane = (int)tb_lane(), warp = (int)tb_warp();
@@ -466,7 +480,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         return tb_place(key, by_index ? index : TB_LAST_INDEX);
     }
 
-    /* Exact histogram of the listed tokens in [low, high], places: bins of 2^shift places from `high` down. */
+    /* Exact histogram of the listed tokens in [low, high], places: bins of 2^shift places from `high` down.
+     */
     static __device__ __noinline__ void fill_list(uint64_t low, uint64_t high, int shift, bool by_index)
     {
         shared &s = all();
@@ -485,8 +500,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         }
     }
 
-    /* Of a merged exact histogram, bin by thread, with what lies above each bin: the bin below whose end nothing
-     * is kept, by every thread. There must be one. */
+    /* Of a merged exact histogram, bin by thread, with what lies above each bin: the bin below whose end
+     * nothing is kept, by every thread. There must be one. */
     static TB_MEMBER tb_wide_found find_in_list(uint4 bin, uint32_t above, uint64_t mass_above, uint32_t k,
                                                 uint64_t target)
     {

@@ -50,6 +50,7 @@ enum {
     FLAT_C8,
     FLAT_C16,
     WIDE_C1, /* for the rows that one of the others leaves */
+    WIDE_C2,
     WIDE_C8,
     WIDE_C16,
     FAST_KERNELS
@@ -67,16 +68,19 @@ static const fast_kernel fast_kernels[FAST_KERNELS] = {
     [FLAT_C8] = {"flat_c8_256", 8, 256, TB_FLAT_C8_256_BYTES + 8 * 256 * 16, false},
     [FLAT_C16] = {"flat_c16_256", 16, 256, TB_FLAT_C16_256_BYTES + 8 * 256 * 16, false},
     [WIDE_C1] = {"wide_c1_512", 1, 512, TB_WIDE_C1_512_BYTES, true},
+    [WIDE_C2] = {"wide_c2_512", 2, 512, TB_WIDE_C2_512_BYTES, true},
     [WIDE_C8] = {"wide_c8_256", 8, 256, TB_WIDE_C8_256_BYTES, true},
     [WIDE_C16] = {"wide_c16_256", 16, 256, TB_WIDE_C16_256_BYTES, true},
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
-    [C1_512] = NAMES("stream_c1_512"),   [C1_256] = NAMES("stream_c1_256"), [C2_512] = NAMES("stream_c2_512"),
-    [C4_512] = NAMES("stream_c4_512"),   [C4_256] = NAMES("stream_c4_256"), [C8_256] = NAMES("stream_c8_256"),
-    [C16_256] = NAMES("stream_c16_256"), [FLAT_C1] = NAMES("flat_c1_512"),  [FLAT_C8] = NAMES("flat_c8_256"),
-    [FLAT_C16] = NAMES("flat_c16_256"),  [WIDE_C1] = NAMES("wide_c1_512"),   [WIDE_C8] = NAMES("wide_c8_256"),
-    [WIDE_C16] = NAMES("wide_c16_256"),
+    [C1_512] = NAMES("stream_c1_512"),   [C1_256] = NAMES("stream_c1_256"),
+    [C2_512] = NAMES("stream_c2_512"),   [C4_512] = NAMES("stream_c4_512"),
+    [C4_256] = NAMES("stream_c4_256"),   [C8_256] = NAMES("stream_c8_256"),
+    [C16_256] = NAMES("stream_c16_256"), [FLAT_C1] = NAMES("flat_c1_512"),
+    [FLAT_C8] = NAMES("flat_c8_256"),    [FLAT_C16] = NAMES("flat_c16_256"),
+    [WIDE_C1] = NAMES("wide_c1_512"),    [WIDE_C2] = NAMES("wide_c2_512"),
+    [WIDE_C8] = NAMES("wide_c8_256"),    [WIDE_C16] = NAMES("wide_c16_256"),
 };
 
 /* What a chain asks of the fast kernels. */
@@ -123,14 +127,15 @@ static int64_t vectors_of(const tombola_call *call)
 }
 
 /* Shared memory in which a block of the wide kernel keeps what it can of its share of the row, in loads of 8
- * (or 4) vectors a thread. Where a row is all of a device's work for now it may have all of the memory; else
- * TB_WIDE_STAGE lets several blocks into a multiprocessor. */
+ * (or 4) vectors a thread: so much that two (three of 256 threads) blocks fit a multiprocessor of 228 KB. */
 static unsigned wide_stage(const fast_kernel *kernel, const tombola_call *call)
 {
-    int64_t load = (call->dtype == TOMBOLA_F32 ? 8 : 4) * 16 * kernel->threads,
+    if (kernel == &fast_kernels[WIDE_C1]) return 0;
+    int64_t load = (call->dtype == TOMBOLA_F32 ? 8 : 4) * 16 * (int64_t)kernel->threads,
+            most = 128 * kernel->threads,
             share = (vectors_of(call) + kernel->blocks - 1) / kernel->blocks * 16;
     int64_t bytes = (share + load - 1) / load * load;
-    return (unsigned)(bytes < TB_WIDE_STAGE ? bytes : TB_WIDE_STAGE / load * load);
+    return (unsigned)(bytes < most ? bytes : most / load * load);
 }
 
 static unsigned fast_shared(const fast_kernel *kernel, const tombola_call *call)
@@ -175,20 +180,24 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     return FAST_KERNELS;
 }
 
-/* The wide kernel, for the rows that were left; `rows` of its clusters are resident at most, and take turns. */
+/* The wide kernel, for the rows that were left: as many clusters as are resident take turns at them. The
+ * numbers of rows are measured on 132 multiprocessors. */
 static void add_wide(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call, int forced)
 {
     int64_t rows = call->rows, sms = device->multiprocessors, vectors = vectors_of(call);
-    int order[3], n = 0;
-    if (rows <= sms / 16 - 1 && vectors >= 16 * 512) order[n++] = WIDE_C16;
-    if (vectors >= 8 * 256) order[n++] = WIDE_C8;
-    order[n++] = WIDE_C1;
+    /* clusters that are resident: a part of the device is too small for another wide one */
+    const int64_t resident[] = {2 * sms, 2 * (sms / 2), 3 * (sms / 8 - 1), 2 * (sms / 16 - 1)};
     int choice = forced;
-    for (int i = 0; choice == FAST_KERNELS && i < n; i++)
-        if (fast_fits(device, &fast_kernels[order[i]], call)) choice = order[i];
+    if (choice == FAST_KERNELS) {
+        choice = WIDE_C1;
+        if (vectors >= 2 * 1024) choice = WIDE_C2;
+        if (rows <= resident[WIDE_C8 - WIDE_C1] && vectors >= 8 * 512) choice = WIDE_C8;
+        if (rows <= resident[WIDE_C16 - WIDE_C1] && vectors >= 16 * 512 && device->major < 12)
+            choice = WIDE_C16;
+        if (!fast_fits(device, &fast_kernels[choice], call)) choice = WIDE_C1;
+    }
     const fast_kernel *kernel = &fast_kernels[choice];
-    /* two blocks a multiprocessor, less the clusters for which a part of the device is too small */
-    int64_t most = choice == WIDE_C1 ? 2 * sms : TB_WIDE_RESIDENT * (sms / kernel->blocks - 1);
+    int64_t most = resident[choice - WIDE_C1];
     if (most < 1) most = 1;
     plan->launch[plan->launch_count++] =
         (tb_cuda_launch){.kernel = fast_names[choice][call->dtype],
