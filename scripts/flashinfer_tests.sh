@@ -4,7 +4,8 @@
 #     scripts/flashinfer_tests.sh FOLDER [pytest arguments]
 #
 # FOLDER holds test_sampling.py and test_topk.py of FlashInfer, from its repository's tests/utils. Needs torch, pytest
-# and an importable tombola; pytest-xdist spreads the tests over FLASHINFER_TEST_WORKERS processes (12). The report
+# and an importable tombola; pytest-xdist spreads the tests over FLASHINFER_TEST_WORKERS processes (4: a GPU
+# takes turns between processes, which costs the many small calls of these tests more than it gains). The report
 # goes to FLASHINFER_TEST_REPORT (flashinfer_tests.json), its counts are the last line.
 # tests/python/compat/flashinfer_left_out.txt lists what is left out, and why.
 set -euo pipefail
@@ -13,10 +14,10 @@ folder=${1:?the folder of the test files}
 shift
 report=${FLASHINFER_TEST_REPORT:-flashinfer_tests.json}
 workers=()
-if python3 -c 'import xdist' 2>/dev/null; then workers=(-n "${FLASHINFER_TEST_WORKERS:-12}"); fi
+if python3 -c 'import xdist' 2>/dev/null; then workers=(-n "${FLASHINFER_TEST_WORKERS:-4}" --dist worksteal); fi
 export PYTHONPATH="$root/tests/python/compat${PYTHONPATH:+:$PYTHONPATH}"
 code=0
-python3 -m pytest -p flashinfer_shim --noconftest -q --tb=line -p no:cacheprovider --rootdir "$folder" \
+python3 -m pytest -p flashinfer_shim --noconftest -q --tb=line -p no:cacheprovider -p no:benchmark --rootdir "$folder" \
     --flashinfer-report "$report" "${workers[@]}" "$folder"/test_*.py "$@" || code=$?
 # one line, as the GPU tests' receipt has it
 python3 - "$report" <<'EOF'
