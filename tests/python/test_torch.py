@@ -82,7 +82,7 @@ def compiled(function, backend="aot_eager", **how):
     return torch.compile(function, fullgraph=True, backend=backend, **how)
 
 
-def test_compile(x):
+def test_compile_inductor(x):
     temperature = torch.linspace(0.5, 1.5, 5, device=x.device)
     k = torch.arange(1, 6, dtype=torch.int32, device=x.device)
 
@@ -311,7 +311,7 @@ def test_a_capture_needs_a_seed(logits):
 
 
 @needs_cuda
-def test_reduce_overhead(logits):
+def test_inductor_reduce_overhead(logits):
     x = torch.from_numpy(logits).cuda()
     step = compiled(lambda x, seeds: tombola.sample(x * 0.5, top_p=0.9, seed=seeds), backend="inductor", mode="reduce-overhead")
     for first in range(5):
