@@ -18,7 +18,7 @@ run:
 	cmake --build $(BUILD)/run -j $(JOBS)
 	scripts/demo.sh $(BUILD)/run/cli/tombola
 
-# Where nvcc is, one of the tests compiles the CUDA backend; scripts/gpu_test.sh runs it.
+# One of the tests compiles the CUDA backend; scripts/gpu_test.sh runs it.
 test:
 	scripts/setup.sh test
 	cmake -B $(BUILD)/test -DTOMBOLA_TESTS=ON -DTOMBOLA_WERROR=ON -DTOMBOLA_CUDA=OFF $(CMAKE_FLAGS)

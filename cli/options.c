@@ -11,7 +11,8 @@
 const char *const dtype_names[] = {"f32", "f16", "bf16", NULL};
 static const char *const kinds[] = {"logits", "probabilities", NULL};
 static const char *const ties_names[] = {"all", "index", NULL};
-static const char *const methods[] = {"exact", "rejection", "dual-pivot", NULL};
+const char *const method_names[] = {"exact", "rejection", "dual-pivot", NULL};
+static const char *const bench_methods[] = {"exact", "rejection", "dual-pivot", "all", NULL};
 static const char *const backends[] = {"auto", "cpu", "cuda", "reference", NULL};
 static const char *const isas[] = {"auto", "portable", "avx2", "avx512", NULL};
 
@@ -38,6 +39,7 @@ enum {
     PROBS,
     ROUNDS,
     JSON,
+    TRACE,
     TOP,
     BACKEND,
     THREADS,
@@ -71,6 +73,9 @@ static const struct entry {
     {DRAWS, SAMPLE, "draws", "N", NULL, "independent draws per row [1]"},
     {METHOD, SAMPLE | INFO, "method", "exact|rejection|dual-pivot", NULL,
      "how a token is drawn from what is kept [exact]"},
+    {METHOD, BENCH, "method", "exact|rejection|dual-pivot|all", "Draw",
+     "how a token is drawn from what is kept; all: each of them, with\n"
+     "the mean of the rounds, in place of the baseline [exact]"},
     {ROW, SAMPLE, "row", "R|all", "Input", "one row of the file, counted from 0 [all]"},
     {ROW, SHOW, "row", "R", "Input", "the row of the file, counted from 0 [0]"},
     {DTYPE_IN, FILES, "dtype-in", "f32|f16|bf16", NULL,
@@ -92,6 +97,9 @@ static const struct entry {
     {PROBS, SAMPLE, "probs", NULL, "Output", "also the kept tokens with their probabilities, greatest first"},
     {ROUNDS, SAMPLE, "rounds", NULL, NULL, "also the trials of rejection and dual-pivot"},
     {JSON, SAMPLE, "json", NULL, NULL, "one JSON object per row and line"},
+    {TRACE, SAMPLE, "trace", "FILE", NULL,
+     "also write what each trial of each draw does, as the reference\n"
+     "computes it: one JSON object per line"},
     {TOP, SHOW, "top", "N", "Output", "kept tokens to chart [20]"},
     {BACKEND, FILES | INFO, "backend", "auto|cpu|cuda|reference", "Execution",
      "[auto: the cpu, since rows come from a file]"},
@@ -199,7 +207,7 @@ static void take_option(options *o, command cmd, const struct entry *e, const ch
     case SEED: o->seed = parse_u64(name, text); break;
     case OFFSET: o->offset = parse_u64(name, text); break;
     case DRAWS: o->draws = (int32_t)parse_integer(name, text, 1, TOMBOLA_MAX_DRAWS); break;
-    case METHOD: o->method = parse_name(name, text, methods); break;
+    case METHOD: o->method = parse_name(name, text, cmd == BENCH ? bench_methods : method_names); break;
     case ROW:
         if (cmd == SAMPLE && !strcmp(text, "all"))
             o->row = ALL_ROWS;
@@ -217,6 +225,7 @@ static void take_option(options *o, command cmd, const struct entry *e, const ch
     case PROBS: o->probs = true; break;
     case ROUNDS: o->rounds = true; break;
     case JSON: o->json = true; break;
+    case TRACE: o->trace = text; break;
     case TOP: o->top = (int32_t)parse_integer(name, text, 1, 10000); break;
     case BACKEND: o->backend = parse_name(name, text, backends); break;
     case THREADS: o->threads = (int32_t)parse_integer(name, text, 0, 1024); break;

@@ -17,6 +17,7 @@ typedef enum command { SAMPLE = 1, SHOW = 2, BENCH = 4, INFO = 8 } command;
 
 #define ALL_ROWS (-1)
 #define DTYPE_OF_FILE (-1)
+#define ALL_METHODS (TOMBOLA_DUAL_PIVOT + 1) /* of bench: one after the other */
 
 typedef struct options {
     const char *file; /* NULL for commands without one */
@@ -25,7 +26,7 @@ typedef struct options {
     int32_t step_count;
     int32_t ties; /* tombola_ties */
 
-    int32_t method; /* tombola_method */
+    int32_t method; /* tombola_method, or ALL_METHODS */
     uint64_t seed, offset;
     int32_t draws;
 
@@ -39,6 +40,7 @@ typedef struct options {
     int32_t isa;     /* tombola_isa */
 
     bool probs, rounds, json;
+    const char *trace; /* NULL: none */
     int32_t top;
 
     int64_t vocab_size, batch;
@@ -52,7 +54,7 @@ void options_read(options *o, command cmd, int argc, char **argv);
 /* A step as a person writes it: "top-k 50". */
 void options_step_name(const tombola_step *step, char *text, int capacity);
 
-/* The names of dtypes, as the options spell them. */
-extern const char *const dtype_names[];
+/* The names of dtypes and methods, as the options spell them. */
+extern const char *const dtype_names[], *const method_names[];
 
 #endif

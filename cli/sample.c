@@ -11,6 +11,7 @@
 #include "sort.h"
 #include "text.h"
 #include "trace.h"
+#include "trials.h"
 
 #define CALL_BYTES ((size_t)64 << 20) /* about how much memory the rows of one call take */
 #define TEXT_COLUMNS 28
@@ -121,7 +122,8 @@ static void find_fractions(engine *e, sampled *s)
     }
 }
 
-static void draw(engine *e, sampled *s)
+/* `trials`: NULL, or where each trial is written. */
+static void draw(engine *e, sampled *s, FILE *trials)
 {
     tombola_call call = engine_call(s->options);
     call.data = s->data;
@@ -143,6 +145,7 @@ static void draw(engine *e, sampled *s)
     call.kept_capacity = s->kept_ids ? s->source->vocab_size : 0;
     call.probabilities = s->probabilities;
     s->seconds = engine_run(e, &call) / (double)s->rows;
+    for (int64_t r = 0; trials && r < s->rows; r++) trials_write(trials, s, &call, r);
 }
 
 int run_sample(const options *o)
@@ -181,11 +184,12 @@ int run_sample(const options *o)
                  .kept_ids = all ? engine_allocate(&e, all, sizeof *s.kept_ids) : NULL,
                  .probabilities = all ? engine_allocate(&e, all, sizeof *s.probabilities) : NULL,
                  .fraction = allocate(rows, sizeof *s.fraction)};
+    FILE *trials = o->trace ? trials_open(o->trace) : NULL;
     for (s.first = first; s.first < end; s.first += s.rows) {
         s.rows = end - s.first < most ? end - s.first : most;
         source_read(&file, s.first, s.rows, data);
         for (int64_t r = 0; r < s.rows; r++) s.streams[r] = (uint32_t)(s.first + r);
-        draw(&e, &s);
+        draw(&e, &s, trials);
         find_fractions(&e, &s);
         int width = o->json ? 0 : text_width(&s);
         if (!o->json && s.first == first) print_heading(&s, width);
@@ -196,6 +200,8 @@ int run_sample(const options *o)
                 print_row(&s, r, width);
         }
     }
+
+    if (trials) trials_close(trials, o->trace);
 
     void *const memory[] = {data,         s.streams,      s.tokens,     s.ranks,        s.rounds,
                             s.logprobs,   s.raw_logprobs, s.kept_count, s.status,       s.kept_mass,

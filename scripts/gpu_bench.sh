@@ -4,6 +4,7 @@
 # python3 with torch, numpy and matplotlib.
 #
 #     scripts/gpu_bench.sh [--quick] [--only TEXT]
+#     scripts/gpu_bench.sh --evaluation      the GPU part of docs/evaluation instead
 #
 # FlashInfer's kernels are compiled from the headers of the PyPI package flashinfer-python: the installed one,
 # or FLASHINFER_INCLUDE (its data/include folder), or else a download. GPU_BENCH_PEER names a library that is
@@ -55,6 +56,13 @@ fi
 
 peers=()
 if [ -n "$peer" ]; then peers=(--flashinfer "$peer" "$version"); else echo "without FlashInfer"; fi
+if [ "${1:-}" = --evaluation ]; then
+    at=docs/evaluation
+    python3 $at/latency.py --harness "$build/libharness.so" --floor "$build/libfloor.so" "${peers[@]}" $at/data/latency.json
+    python3 $at/decode.py --harness "$build/libharness.so" "${peers[@]}" $at/data/decode.json
+    python3 $at/plots.py latency breakdown throughput
+    exit
+fi
 python3 bench/gpu/bench.py --harness "$build/libharness.so" --floor "$build/libfloor.so" "${peers[@]}" \
     --figures "$build/figures.json" "$@" "$results/gpu.json"
 python3 bench/gpu/plot.py "$results/gpu.json" "$results/gpu.png"

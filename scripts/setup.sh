@@ -3,8 +3,8 @@
 #
 #     scripts/setup.sh run|test|bench|docs
 #
-# Debian packages come through apt-get (with sudo when not root); Python packages go into .venv (tests) or
-# .venv-bench (the benchmark's peers). Elsewhere than on Debian it says what is missing.
+# Debian packages come through apt-get (with sudo when not root); Python packages go into .venv and
+# .venv-nvcc (tests) or .venv-bench (the benchmark's peers). Elsewhere than on Debian it says what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -89,6 +89,10 @@ test)
     need_python
     install_packages
     venv .venv tests/requirements.txt
+    # The CUDA kernels' compiler, which needs no GPU.
+    if [ "$(uname -m)" = x86_64 ] && ! PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin command -v nvcc >/dev/null; then
+        venv .venv-nvcc tests/requirements-nvcc.txt
+    fi
     ;;
 bench)
     need_compiler

@@ -44,7 +44,8 @@ typedef struct setting {
     int32_t step_count;
     tombola_step steps[3];
     int outputs;
-    int32_t count; /* of ids */
+    int32_t count;  /* of ids */
+    int32_t method; /* tombola_method */
 } setting;
 
 #define JOINT                                                                                                \
@@ -67,6 +68,12 @@ static const setting SETTINGS[] = {
     {"min_p0.05", TOMBOLA_LOGITS, 1, {{.kind = TOMBOLA_MIN_P, .value = 0.05f}}, 0, 0},
     {"no_filter", TOMBOLA_LOGITS, 0, {{0}}, 0, 0},
     {"greedy", TOMBOLA_LOGITS, 1, {{.kind = TOMBOLA_TEMPERATURE, .value = 0.0f}}, 0, 0},
+    {"k50_p0.9 rejection", TOMBOLA_LOGITS, 1, {JOINT}, 0, 0, TOMBOLA_REJECTION},
+    {"p0.9 rejection", TOMBOLA_LOGITS, 1, {TOP_P}, 0, 0, TOMBOLA_REJECTION},
+    {"k50 rejection", TOMBOLA_LOGITS, 1, {TOP_K(50)}, 0, 0, TOMBOLA_REJECTION},
+    {"k50_p0.9 dual-pivot", TOMBOLA_LOGITS, 1, {JOINT}, 0, 0, TOMBOLA_DUAL_PIVOT},
+    {"p0.9 dual-pivot", TOMBOLA_LOGITS, 1, {TOP_P}, 0, 0, TOMBOLA_DUAL_PIVOT},
+    {"k50 dual-pivot", TOMBOLA_LOGITS, 1, {TOP_K(50)}, 0, 0, TOMBOLA_DUAL_PIVOT},
     {"k50_p0.9+logprob", TOMBOLA_LOGITS, 1, {JOINT}, LOGPROBS, 0},
     {"k50_p0.9+kept_ids", TOMBOLA_LOGITS, 1, {JOINT}, KEPT_IDS, 64},
     {"k50_p0.9+raw_logprob", TOMBOLA_LOGITS, 1, {JOINT}, RAW_LOGPROBS, 0},
@@ -103,6 +110,7 @@ static bool make_call(const bench_request *r, tombola_call *call, tombola_step *
     call->rows = r->rows, call->vocab_size = r->vocab_size;
     call->steps = steps, call->step_count = s->step_count;
     call->ties = s->count == 2048 ? TOMBOLA_TIES_INDEX : TOMBOLA_TIES_ALL; /* exactly k ids */
+    call->method = s->method;
     call->seed = 42, call->offset = r->offset;
     call->backend = TOMBOLA_BACKEND_CUDA;
     call->cuda_stream = r->stream, call->dependent_launch = r->dependent;

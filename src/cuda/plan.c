@@ -69,16 +69,20 @@ static fast_chain read_chain(const tombola_call *call)
 {
     fast_chain chain = {true, false, true};
     int temperatures = 0, top_ps = 0;
+    bool greedy = false;
     for (int32_t i = 0; i < call->step_count; i++) {
         int32_t kind = call->steps[i].kind;
         if (kind == TOMBOLA_TEMPERATURE) {
             if (chain.filtered || temperatures++) chain.served = false;
+            if (!call->steps[i].value_per_slot && call->steps[i].value == 0.0f) greedy = true;
             continue;
         }
         chain.filtered = true;
         if (kind != TOMBOLA_MIN_P) chain.only_min_p = false;
         if ((kind == TOMBOLA_TOP_P || kind == TOMBOLA_TOP_K_TOP_P) && top_ps++) chain.served = false;
     }
+    /* T = 0 for all rows keeps one token, for which one look at a row is enough. */
+    if (greedy && !call->total_mass) chain.filtered = true, chain.only_min_p = false;
     return chain;
 }
 

@@ -125,16 +125,29 @@ void ref_chain(ref_state *state, int32_t count)
 int32_t ref_draw(ref_state *state, int32_t draw)
 {
     uint64_t mass = ref_mass(state, state->kept);
-    uint64_t u = law_draw_position(tb_row_random(state->call, state->row, draw), mass), prefix = 0;
+    uint64_t random = tb_row_random(state->call, state->row, draw), u = law_draw_position(random, mass);
+    uint64_t prefix = 0;
+    if (draw == 0) ref_observe_row(state, INT64_MAX, UINT64_MAX, 0);
     for (int64_t i = 0; i < state->row->length; i++) {
         if (!state->in_kept[i]) continue;
-        prefix += ref_weight(state, state->value[i]);
-        if (prefix > u) return (int32_t)i;
+        uint64_t weight = ref_weight(state, state->value[i]);
+        prefix += weight;
+        if (prefix <= u) continue;
+        tb_trial trial = {.draw = draw,
+                          .drawn = {.random = random,
+                                    .mass = mass,
+                                    .u = u,
+                                    .count = state->kept,
+                                    .prefix = prefix - weight,
+                                    .token = (int32_t)i,
+                                    .weight = weight}};
+        ref_observe_trial(state, &trial);
+        return (int32_t)i;
     }
     return -1; /* not reached: u < mass */
 }
 
-static void mark_kept(ref_state *state)
+void ref_mark_kept(ref_state *state)
 {
     for (int64_t i = 0; i < state->row->length; i++) state->in_kept[i] = false;
     for (int64_t i = 0; i < state->kept; i++) state->in_kept[state->order[i]] = true;
@@ -148,6 +161,43 @@ static int32_t last_filter(const tb_row *row)
     return row->step_count;
 }
 
+/* Lays the state out in the workspace, after the room for tokens and rounds, and reads and sorts the row.
+ * Returns its status; the state can be used unless that is EMPTY. */
+static uint32_t begin_row(ref_state *state, void *workspace, int32_t **tokens, int32_t **rounds)
+{
+    size_t n = (size_t)state->call->vocab_size;
+    state->key = workspace;
+    state->value = (float *)(state->key + n);
+    state->order = (uint32_t *)(state->value + n);
+    *tokens = (int32_t *)(state->order + n);
+    *rounds = *tokens + TOMBOLA_MAX_DRAWS;
+    state->in_kept = (bool *)(*rounds + TOMBOLA_MAX_DRAWS);
+    uint32_t status = read_row(state);
+    if (!(status & TOMBOLA_ROW_EMPTY)) sort_row(state);
+    return status;
+}
+
+/* Draws the row's tokens; the state ends as the chain leaves it. */
+static void draw_row(ref_state *state, bool draws, int32_t *tokens, int32_t *rounds)
+{
+    const tombola_call *call = state->call;
+    bool rejection = call->method != TOMBOLA_EXACT;
+    if (rejection && draws) {
+        ref_chain(state, last_filter(state->row));
+        for (int32_t d = 0; d < call->draws; d++) tokens[d] = ref_draw_by_rejection(state, d, &rounds[d]);
+        state->kept = state->all;
+        state->temper = law_temperature(1.0f);
+    }
+    ref_chain(state, state->row->step_count);
+    ref_mark_kept(state);
+    if (!rejection && draws) {
+        for (int32_t d = 0; d < call->draws; d++) {
+            tokens[d] = ref_draw(state, d);
+            rounds[d] = 0;
+        }
+    }
+}
+
 void tb_reference_row(const tombola_call *call, int64_t index, void *workspace)
 {
     tb_row row;
@@ -155,34 +205,48 @@ void tb_reference_row(const tombola_call *call, int64_t index, void *workspace)
         tb_row_write_void(call, index, TOMBOLA_ROW_BAD_PARAM);
         return;
     }
-    size_t n = (size_t)call->vocab_size;
     ref_state state = {.call = call, .row = &row};
-    state.key = workspace;
-    state.value = (float *)(state.key + n);
-    state.order = (uint32_t *)(state.value + n);
-    int32_t *tokens = (int32_t *)(state.order + n), *rounds = tokens + TOMBOLA_MAX_DRAWS;
-    state.in_kept = (bool *)(rounds + TOMBOLA_MAX_DRAWS);
-
-    uint32_t status = read_row(&state);
+    int32_t *tokens, *rounds;
+    uint32_t status = begin_row(&state, workspace, &tokens, &rounds);
     if (status & TOMBOLA_ROW_EMPTY) {
         tb_row_write_void(call, index, status);
         return;
     }
-    sort_row(&state);
-    bool rejection = call->method != TOMBOLA_EXACT;
-    if (rejection && tb_call_draws(call)) {
-        ref_chain(&state, last_filter(&row));
-        for (int32_t d = 0; d < call->draws; d++) tokens[d] = ref_draw_by_rejection(&state, d, &rounds[d]);
-        state.kept = state.all;
-        state.temper = law_temperature(1.0f);
-    }
-    ref_chain(&state, row.step_count);
-    mark_kept(&state);
-    if (!rejection && tb_call_draws(call)) {
-        for (int32_t d = 0; d < call->draws; d++) {
-            tokens[d] = ref_draw(&state, d);
-            rounds[d] = 0;
-        }
-    }
+    draw_row(&state, tb_call_draws(call), tokens, rounds);
     ref_write(&state, status, tokens, rounds);
+}
+
+/* ---- the trace ---- */
+
+void ref_observe_row(const ref_state *state, int64_t k, uint64_t target, uint64_t least)
+{
+    if (!state->observer) return;
+    tb_traced_row row = {.kept = state->kept,
+                         .order = state->order,
+                         .value = state->value,
+                         .k = k,
+                         .target = target,
+                         .least = least,
+                         .state = state};
+    state->observer->row(state->observer->argument, &row);
+}
+
+void ref_observe_trial(const ref_state *state, const tb_trial *trial)
+{
+    if (state->observer) state->observer->trial(state->observer->argument, trial);
+}
+
+uint64_t tb_traced_weight(const tb_traced_row *row, uint32_t id)
+{
+    return ref_weight(row->state, row->value[id]);
+}
+
+void tb_reference_trace(const tombola_call *call, int64_t index, void *workspace, const tb_observer *observer)
+{
+    tb_row row;
+    if (!tb_row_resolve(call, index, &row)) return;
+    ref_state state = {.call = call, .row = &row, .observer = observer};
+    int32_t *tokens, *rounds;
+    if (begin_row(&state, workspace, &tokens, &rounds) & TOMBOLA_ROW_EMPTY) return;
+    draw_row(&state, true, tokens, rounds);
 }

@@ -7,6 +7,7 @@
 
 #include "../call/row.h"
 #include "../law/weight.h"
+#include "trace.h"
 
 /* Bytes of workspace for one row. */
 size_t tb_reference_workspace(int64_t vocab_size);
@@ -30,6 +31,7 @@ typedef struct ref_state {
     int32_t exponent;    /* probabilities: e of the weight */
     law_temper temper;   /* the temperature in force */
     uint64_t total_mass; /* Z before the first filter */
+    const tb_observer *observer; /* or NULL */
 } ref_state;
 
 /* Exponent t and weight of a value under the temperature in force. */
@@ -45,6 +47,13 @@ void ref_chain(ref_state *state, int32_t count);
 /* The token of one draw: EXACT, or the article's methods (which set *rounds). */
 int32_t ref_draw(ref_state *state, int32_t draw);
 int32_t ref_draw_by_rejection(ref_state *state, int32_t draw, int32_t *rounds);
+
+/* Sets in_kept for the tokens of K. */
+void ref_mark_kept(ref_state *state);
+
+/* What the draws are from and what they do, told to the observer where there is one. */
+void ref_observe_row(const ref_state *state, int64_t k, uint64_t target, uint64_t least);
+void ref_observe_trial(const ref_state *state, const tb_trial *trial);
 
 /* Writes the outputs from the final state. tokens and rounds are [draws]. */
 void ref_write(ref_state *state, uint32_t status, const int32_t *tokens, const int32_t *rounds);

@@ -9,19 +9,6 @@
 #include "../law/order.h"
 #include "../law/philox.h"
 
-/* A place in the order, from which "greater" is asked. */
-typedef enum place_kind {
-    BELOW_ALL,
-    AT_WEIGHT, /* tokens whose weight is more than `at` are greater */
-    AT_KEY,    /* tokens whose position P is more than `at` are greater */
-    AT_TOKEN   /* tokens that precede token `at` in the order of section 2 are greater */
-} place_kind;
-
-typedef struct place {
-    place_kind kind;
-    uint64_t at;
-} place;
-
 /* The last filter, resolved on K. */
 typedef struct filter {
     int64_t k;
@@ -35,22 +22,22 @@ static uint64_t position(const ref_state *state, uint32_t id)
     return state->call->ties == TOMBOLA_TIES_INDEX ? law_index_key(x, id) : law_key(x);
 }
 
-static bool greater(const ref_state *state, uint32_t id, place than)
+static bool greater(const ref_state *state, uint32_t id, tb_place than)
 {
     switch (than.kind) {
-    case BELOW_ALL: return true;
-    case AT_WEIGHT: return ref_weight(state, state->value[id]) > than.at;
-    case AT_KEY: return position(state, id) > than.at;
-    case AT_TOKEN: return position(state, id) > position(state, (uint32_t)than.at);
+    case TB_BELOW_ALL: return true;
+    case TB_AT_WEIGHT: return ref_weight(state, state->value[id]) > than.at;
+    case TB_AT_KEY: return position(state, id) > than.at;
+    case TB_AT_TOKEN: return position(state, id) > position(state, (uint32_t)than.at);
     }
     return false;
 }
 
 /* The weight at a place that is not BELOW_ALL. */
-static uint64_t weight_at(const ref_state *state, place where)
+static uint64_t weight_at(const ref_state *state, tb_place where)
 {
-    if (where.kind == AT_WEIGHT) return where.at;
-    if (where.kind == AT_TOKEN) return ref_weight(state, state->value[where.at]);
+    if (where.kind == TB_AT_WEIGHT) return where.at;
+    if (where.kind == TB_AT_TOKEN) return ref_weight(state, state->value[where.at]);
     uint64_t key = state->call->ties == TOMBOLA_TIES_INDEX ? where.at >> LAW_INDEX_BITS : where.at;
     return ref_weight(state, law_key_value((uint32_t)key));
 }
@@ -72,66 +59,84 @@ static filter resolve_filter(const ref_state *state)
 }
 
 /* The filter's predicate at a place. */
-static bool passes(const ref_state *state, const filter *f, place where)
+static tb_measured measure(const ref_state *state, const filter *f, tb_place where)
 {
-    int64_t count = 0;
-    uint64_t mass = 0;
+    tb_measured m = {0};
     for (int64_t i = 0; i < state->kept; i++) {
         uint32_t id = state->order[i];
         if (!greater(state, id, where)) continue;
-        count++;
-        mass += ref_weight(state, state->value[id]);
+        m.count++;
+        m.mass += ref_weight(state, state->value[id]);
     }
-    return count < f->k && mass < f->target && weight_at(state, where) >= f->least;
+    m.passes = m.count < f->k && m.mass < f->target && weight_at(state, where) >= f->least;
+    return m;
 }
 
 /* Draws among the tokens of K above `low`, by prefix mass in index order. */
-static uint32_t draw_above(const ref_state *state, place low, uint64_t random)
+static tb_drawn draw_above(const ref_state *state, tb_place low, uint64_t random)
 {
-    uint64_t mass = 0, prefix = 0;
-    for (int64_t i = 0; i < state->kept; i++)
-        if (greater(state, state->order[i], low)) mass += ref_weight(state, state->value[state->order[i]]);
-    uint64_t u = law_draw_position(random, mass);
-    for (int64_t id = 0; id < state->row->length; id++) {
-        if (!state->in_kept[id] || !greater(state, (uint32_t)id, low)) continue;
-        prefix += ref_weight(state, state->value[id]);
-        if (prefix > u) return (uint32_t)id;
+    tb_drawn d = {.random = random};
+    for (int64_t i = 0; i < state->kept; i++) {
+        if (!greater(state, state->order[i], low)) continue;
+        d.count++;
+        d.mass += ref_weight(state, state->value[state->order[i]]);
     }
-    return state->order[0]; /* not reached: u < mass */
+    d.u = law_draw_position(random, d.mass);
+    for (int64_t id = 0;; id++) { /* ends: u < mass */
+        if (!state->in_kept[id] || !greater(state, (uint32_t)id, low)) continue;
+        d.token = (int32_t)id;
+        d.weight = ref_weight(state, state->value[id]);
+        if (d.prefix + d.weight > d.u) break;
+        d.prefix += d.weight;
+    }
+    d.position = position(state, (uint32_t)d.token);
+    return d;
+}
+
+/* What DUAL_PIVOT does after a rejection: *low and *high move. */
+static void narrow(const ref_state *state, const filter *f, tb_trial *t, tb_place *low, tb_place *high)
+{
+    if (high->kind == TB_AT_WEIGHT && high->at - t->drawn.weight < 2)
+        *high = (tb_place){TB_AT_KEY, position(state, state->order[0])};
+    uint64_t from = high->kind == TB_AT_WEIGHT ? t->drawn.weight : t->drawn.position;
+    t->middle = (tb_place){high->kind, from + (high->at - from) / 2};
+    t->at_middle = measure(state, f, t->middle);
+    if (t->at_middle.passes) {
+        t->verdict = TB_LOW_IS_TOKEN_HIGH_IS_MIDDLE;
+        *low = (tb_place){TB_AT_TOKEN, (uint64_t)t->drawn.token};
+        *high = t->middle;
+    } else {
+        t->verdict = TB_LOW_IS_MIDDLE;
+        *low = t->middle;
+    }
 }
 
 int32_t ref_draw_by_rejection(ref_state *state, int32_t draw, int32_t *rounds)
 {
     const tb_row *row = state->row;
+    bool dual = state->call->method == TOMBOLA_DUAL_PIVOT;
     filter f = resolve_filter(state);
-    for (int64_t i = 0; i < row->length; i++) state->in_kept[i] = false;
-    for (int64_t i = 0; i < state->kept; i++) state->in_kept[state->order[i]] = true;
+    ref_mark_kept(state);
+    if (draw == 0) ref_observe_row(state, f.k, f.target, f.least);
 
-    uint32_t greatest = state->order[0];
-    place low = {BELOW_ALL, 0};
-    place high = {AT_WEIGHT, ref_weight(state, state->value[greatest])};
+    tb_place low = {TB_BELOW_ALL, 0}, high = {TB_BELOW_ALL, 0};
+    if (dual) high = (tb_place){TB_AT_WEIGHT, ref_weight(state, state->value[state->order[0]])};
     for (*rounds = 1;; ++*rounds) {
         uint64_t random = law_random(row->seed, row->offset, row->stream, LAW_PURPOSE_REJECTION,
                                      (uint32_t)draw, (uint32_t)(*rounds - 1));
-        uint32_t j = draw_above(state, low, random);
-        place drawn = {AT_TOKEN, j};
-        if (passes(state, &f, drawn)) return (int32_t)j;
-        if (state->call->method == TOMBOLA_REJECTION) {
-            low = drawn;
-            continue;
-        }
-        uint64_t weight = ref_weight(state, state->value[j]);
-        if (high.kind == AT_WEIGHT && high.at - weight < 2) {
-            high.kind = AT_KEY;
-            high.at = position(state, greatest);
-        }
-        uint64_t from = high.kind == AT_WEIGHT ? weight : position(state, j);
-        place middle = {high.kind, from + (high.at - from) / 2};
-        if (passes(state, &f, middle)) {
-            low = drawn;
-            high = middle;
+        tb_trial t = {.draw = draw, .round = *rounds, .low = low, .high = high};
+        t.drawn = draw_above(state, low, random);
+        tb_place drawn = {TB_AT_TOKEN, (uint64_t)t.drawn.token};
+        t.at_token = measure(state, &f, drawn);
+        if (t.at_token.passes) {
+            t.verdict = TB_ACCEPTED;
+        } else if (dual) {
+            narrow(state, &f, &t, &low, &high);
         } else {
-            low = middle;
+            t.verdict = TB_LOW_IS_TOKEN;
+            low = drawn;
         }
+        ref_observe_trial(state, &t);
+        if (t.verdict == TB_ACCEPTED) return t.drawn.token;
     }
 }

@@ -3,7 +3,8 @@
  *   its PyTorch filter (sort, cumulative sum, mask) keeps the same tokens, on rows without ties;
  *   its last section's failure, a parallel f32 prefix sum that is not monotone, picks tokens that cannot be
  *   drawn, where tombola's integers pick the right one;
- *   its bound on the trials of dual-pivot rejection holds.
+ *   its bound on the trials of dual-pivot rejection holds, and its first method has none: on a crowd of
+ * tokens below one that is kept, single-pivot rejection takes as many trials as docs/proof.md says.
  *     test_article portable|avx2|avx512
  */
 #include "isa_test.h"
@@ -225,12 +226,75 @@ static void trials(void **state)
     assert_true(greatest[0] <= 73 && greatest[1] <= 95);
 }
 
+/* The trials of many draws with top_k 1; their mean, and the most in *most. */
+static double crowd_trials(const float *x, int64_t n, int32_t method, int32_t *most)
+{
+    enum { CALLS = 4, DRAWS = 512 };
+    int32_t tokens[DRAWS], rounds[DRAWS];
+    tombola_step step = {.kind = TOMBOLA_TOP_K, .k = 1};
+    tombola_call call = TOMBOLA_CALL_INIT;
+    double sum = 0;
+    call.data = x;
+    call.rows = 1;
+    call.vocab_size = n;
+    call.steps = &step;
+    call.step_count = 1;
+    call.method = method;
+    call.draws = DRAWS;
+    call.tokens = tokens;
+    call.rounds = rounds;
+    *most = 0;
+    for (; call.offset < CALLS; call.offset++) {
+        run(&call);
+        for (int d = 0; d < DRAWS; d++) {
+            assert_int_equal(tokens[d], n / 2);
+            sum += rounds[d];
+            if (rounds[d] > *most) *most = rounds[d];
+        }
+    }
+    return sum / (CALLS * DRAWS);
+}
+
+/*
+ * A crowd of tokens, all different and all of about half the weight of the one token that is kept. The single
+ * pivot climbs through the crowd: its trials are 1 and one for each token that is the first drawn of those
+ * not below it, independently, with probability w / (mass not below), about 1 / their number: ln n in the
+ * mean. Two pivots take 2: the second one stands above the crowd.
+ */
+static void crowd(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT(context, isa);
+    for (int64_t n = 100; n <= 100000; n *= 10) {
+        float *x = malloc((size_t)n * sizeof *x);
+        if (!x) abort();
+        double mass = 1, mean = 1, variance = 0;
+        int32_t most_single, most_dual;
+        for (int64_t i = 0; i < n; i++) x[i] = -0.7f - 0x1p-24f * (float)i;
+        x[n / 2] = 0;
+        for (int64_t i = 0; i < n; i++) { /* the greatest of the crowd first */
+            if (i == n / 2) continue;
+            mass += exp(x[i]);
+            mean += exp(x[i]) / mass;
+            variance += exp(x[i]) / mass * (1 - exp(x[i]) / mass);
+        }
+        double single = crowd_trials(x, n, TOMBOLA_REJECTION, &most_single);
+        double dual = crowd_trials(x, n, TOMBOLA_DUAL_PIVOT, &most_dual);
+        print_message(
+            "  %6d tokens: one pivot %.2f trials (%.2f expected), at most %d; two %.2f, at most %d\n", (int)n,
+            single, mean, most_single, dual, most_dual);
+        assert_true(fabs(single - mean) < 5 * sqrt(variance / 2048));
+        assert_true(most_dual <= 2 && most_single > 5 * most_dual - 2);
+        free(x);
+    }
+}
+
 int main(int argc, char **argv)
 {
     isa = ISA_ARGUMENT(argc, argv);
     context = open_context(isa, 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(pytorch), cmocka_unit_test(prefix_sums),
-                                       cmocka_unit_test(trials)};
+                                       cmocka_unit_test(trials), cmocka_unit_test(crowd)};
     int failed = cmocka_run_group_tests_name("article", tests, NULL, NULL);
     tombola_context_destroy(context);
     return failed;

@@ -48,6 +48,9 @@ from conftest import GEMMA, on_terminal, output, refusal, rows, run, without_col
         (["show", "FILE", "--row", "all"], "not an integer"),
         (["sample", "FILE", "--ties", "some"], "all or index"),
         (["sample", "FILE", "--method", "best"], "exact, rejection or dual-pivot"),
+        (["bench", "--method", "best"], "exact, rejection, dual-pivot or all"),
+        (["sample", "FILE", "--method", "all"], "exact, rejection or dual-pivot"),
+        (["sample", "FILE", "--trace", "/nonexistent/trials"], "No such file"),
         (["sample", "FILE", "--backend", "gpu"], "auto, cpu, cuda or reference"),
         (["sample", "FILE", "--isa", "sse"], "auto, portable, avx2 or avx512"),
         (["sample", "FILE", "--threads", "-1"], "not within"),
@@ -275,6 +278,25 @@ def test_methods(logits):
             assert max(row["ranks"]) <= 10
 
 
+def test_trace(logits, tmp_path):
+    """Every trial is written, and the accepted ones are the tokens. tests/proof compares what they hold."""
+    path = tmp_path / "trials.jsonl"
+    for method in "exact", "rejection", "dual-pivot":
+        chain = ["--top-k", 10, "--method", method, "--draws", 20, "--rounds"]
+        plain, traced = rows(logits, *chain), rows(logits, *chain, "--trace", path)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for a, b in zip(plain, traced, strict=True):
+            a["seconds"] = b["seconds"] = None
+            assert a == b
+            mine = [line for line in lines if line["row"] == a["row"]]
+            assert mine[0]["event"] == "row" and mine[0]["method"] == method
+            assert len(mine[0]["tokens"]) == mine[0]["count"] == (10 if method == "exact" else 1000)
+            trials = mine[1:]
+            ends = [t for t in trials if t["event"] == "draw" or t["verdict"] == "accept"]
+            assert [t["token"] for t in ends] == a["tokens"]
+            assert len(trials) == max(sum(a["rounds"]), 20)
+
+
 def test_row_streams(logits):
     """A row's tokens do not depend on whether its neighbours are drawn too."""
     for more in ["--draws", 5], ["--draws", 5, "--method", "rejection"], ["--draws", 2, "--probs", "--threads", 2]:
@@ -486,6 +508,18 @@ def test_bench(distribution):
         assert len(counts) == (1 if "--joint" in more else 6)
         assert all(same == of and int(of) >= 3 for same, of in counts), text
         assert all(float(ratio) > 0 for ratio in re.findall(r"([\d.]+)x ", text))
+
+
+def test_bench_methods():
+    text = output("bench", "--vocab-size", 2000, "--repeats", 3, "--method", "all", "--top-k", 5, "--top-p", 0.5)
+    heading, line = text.splitlines()[-2:]
+    assert heading.split()[3:] == ["exact", "rejection", "rounds", "most", "dual-pivot", "rounds", "most"]
+    exact, *others = map(float, re.split(" {2,}", line)[1:])
+    for microseconds, rounds, most in others[:3], others[3:]:
+        assert microseconds > 0 and 1 <= rounds <= most
+    assert exact > 0
+    text = output("bench", "--vocab-size", 2000, "--repeats", 1, "--method", "dual-pivot")
+    assert "refused" in text.splitlines()[3] and "rejection" not in text  # a temperature after the filters
 
 
 def test_info():

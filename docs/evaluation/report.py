@@ -1,0 +1,184 @@
+"""Puts the numbers of data/*.json into the tables of README.md, between its markers.
+
+    python docs/evaluation/report.py [--check]        --check writes nothing, and fails where a table is not the data's"""
+
+import json
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+BEST = ("flashinfer joint", "flashinfer top_k_first")
+
+
+def load(name):
+    with open(HERE / "data" / name, encoding="utf-8") as file:
+        return json.load(file)
+
+
+ROUNDS, LATENCY, DECODE = load("rounds.json"), load("latency.json"), load("decode.json")
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+# ---- rounds ----
+
+def rounds_of(distribution, option, value, method):
+    [f] = [f for f in ROUNDS["figures"] if (f["distribution"], f["filter"], f["value"], f["method"]) ==
+           (distribution, option, value, method)]
+    return f
+
+
+def rounds():
+    rows = []
+    for d in dict.fromkeys(f["distribution"] for f in ROUNDS["figures"]):
+        row = [d]
+        for option, value in (("top-k", 1), ("top-k", 50), ("top-k", 1000), ("top-p", 0.1), ("top-p", 0.9)):
+            one, two = (rounds_of(d, option, value, m) for m in ("rejection", "dual-pivot"))
+            row.append(f"{one['mean']:.2f}, {one['worst']} / {two['mean']:.2f}, {two['worst']}")
+        rows.append(row)
+    return table(["mean, worst: one pivot / two", "top-k 1", "top-k 50", "top-k 1000", "top-p 0.1", "top-p 0.9"], rows)
+
+
+def worst(method):
+    return max(f["worst"] for f in ROUNDS["figures"] if f["method"] == method)
+
+
+# ---- latency ----
+
+def latency_of(chain, distribution, batch):
+    [f] = [f for f in LATENCY["figures"] if (f["chain"], f["distribution"], f["rows"]) == (chain, distribution, batch)]
+    return f["microseconds"] | {"floor": f["floor"]}
+
+
+def number(value):
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def latency():
+    batches = sorted({f["rows"] for f in LATENCY["figures"]
+                      if f["distribution"] == "zipf"} & {1, 8, 32, 128, 256, 512})
+    rows = []
+    for label in ("tombola exact", "tombola rejection", "tombola dual-pivot", *BEST, "torch sort", "floor"):
+        rows.append([label, *(number(latency_of("k50_p0.9", "zipf", b)[label]) for b in batches)])
+    return table(["µs per call, batch:", *batches], rows)
+
+
+# ---- decode steps ----
+
+def decode():
+    rows = []
+    for f in DECODE["figures"]:
+        sort, exact = f["step"]["torch sort"], f["step"]["tombola exact"]
+        joint, first = (f["step"][b] for b in BEST)
+        rows.append([f["model"], f["batch"], f"{f['without_sampler'] / 1000:.2f}",
+                     *(f"{100 * max(0, 1 - f['without_sampler'] / t):.1f} %" for t in (sort, joint, first, exact)),
+                     *(f"{100 * (sort / t - 1):+.1f} %" for t in (joint, first, exact))])
+    return table(["model", "batch", "step without sampler, ms", "sampler's share: torch sort", "FlashInfer joint",
+                  "FlashInfer top_k_first", "tombola", "tokens/s against torch sort: FlashInfer joint",
+                  "FlashInfer top_k_first", "tombola"], rows)
+
+
+def span(values, form):
+    return f"{form(min(values))} to {form(max(values))}"
+
+
+# ---- the article, claim by claim ----
+
+def claims():
+    large = [f for f in DECODE["figures"] if f["batch"] >= 64]
+    step = {s: [f["step"][s] - f["without_sampler"] for f in large] for s in large[0]["step"]}
+    saved = {s: [100 * (1 - a / b) for a, b in zip(step[s], step["torch sort"])] for s in step}
+    gain = {s: [100 * (f["step"]["torch sort"] / f["step"][s] - 1) for f in DECODE["figures"]] for s in step}
+
+    def percent(v):
+        return f"{v:.0f} %"
+    batches = sorted({f["rows"] for f in LATENCY["figures"] if f["distribution"] == "zipf"})
+    speed = {s: [latency_of("k50_p0.9", "zipf", b)["torch sort"] / latency_of("k50_p0.9", "zipf", b)[s] for b in batches]
+             for s in ("tombola exact", "tombola dual-pivot", "flashinfer joint")}
+
+    def times(v):
+        return f"{v:.1f}"
+    first, last = batches[0], batches[-1]
+    grown = {s: latency_of("k50_p0.9", "zipf", last)[s] / latency_of("k50_p0.9", "zipf", first)[s]
+             for s in ("tombola exact", "tombola dual-pivot", "flashinfer joint", "torch sort")}
+    common = sorted({f["rows"] for f in LATENCY["figures"] if f["distribution"] == "n01"})
+    harder = {s: [latency_of("k50_p0.9", "n01", b)[s] / latency_of("k50_p0.9", "zipf", b)[s] for b in common]
+              for s in ("tombola exact", "tombola rejection", "tombola dual-pivot", "flashinfer joint")}
+    top_p = [latency_of("p0.9", "n01", b)["tombola exact"] / latency_of("p0.9", "zipf", b)["tombola exact"] for b in common]
+    gemma = [f for f in ROUNDS["figures"] if f["distribution"] == "gemma"]
+    usual = [rounds_of("gemma", "top-k", 50, "rejection")["mean"], rounds_of("gemma", "top-p", 0.9, "rejection")["mean"]]
+    flat = rounds_of("crowd", "top-k", 1, "rejection"), rounds_of("crowd", "top-k", 1, "dual-pivot")
+    return table(["the article says", "the article's algorithms, measured here", "EXACT, measured here"], [
+        ["Its kernels cut the sampling time by more than half against PyTorch, on three models",
+         f"FlashInfer joint: {span(saved['flashinfer joint'], percent)} less, batch 64 and more",
+         f"{span(saved['tombola exact'], percent)} less"],
+        ["Sampling with filters needs no sorting",
+         "true: the same distribution as sorting, [proved and checked](../proof.md)",
+         "true: the same tokens kept as by the PyTorch code, on 475 random rows without ties (`tests/article`)"],
+        ["Inverse transform sampling can stop early: sums of blocks first, prefix sums in one of them",
+         "how every method here draws", "the same"],
+        ["Rejection sampling usually takes few rounds",
+         f"on recorded logits yes: mean {usual[0]:.2f} (top-k 50) and {usual[1]:.2f} (top-p 0.9), at most "
+         f"{max(f['worst'] for f in gemma)} over the whole grid. On flat rows no: {flat[0]['mean']:.1f} in the mean, "
+         f"{flat[0]['worst']} at worst (crowd, top-k 1)", "no rounds"],
+        ["It is much faster than the naive PyTorch code",
+         f"{span(speed['flashinfer joint'], times)} times (FlashInfer joint), {span(speed['tombola dual-pivot'], times)} "
+         "times (our dual pivot), zipf, batch 1 to 512", f"{span(speed['tombola exact'], times)} times"],
+        ["With one pivot there is no guarantee on the rounds, and latency varies with the distribution",
+         f"true: N(0,1) takes {span(harder['tombola rejection'], times)} times as long as zipf (FlashInfer joint "
+         f"{span(harder['flashinfer joint'], times)}). But the mean is at most 1 + ln(V / kept), "
+         "[whatever the row](../proof.md#what-one-pivot-costs)",
+         f"N(0,1) takes {span(harder['tombola exact'], times)} times as long as zipf with top-k 50 and top-p 0.9, "
+         f"and {span(top_p, times)} times with top-p 0.9 alone"],
+        ["Two pivots halve the range: O(log(1/ε)) rounds",
+         f"true, with integers: at most 73 (71 for any row there is), [proved](../proof.md#theorem-the-bound-of-two-pivots); at "
+         f"worst {worst('dual-pivot')} seen, one pivot {worst('rejection')}. On language models' rows the two pivots save "
+         "little, since one needs few rounds", "no rounds"],
+        ["The rejection sampler draws token j with probability p_j / Z",
+         "true, for every filter and any choice of pivots; exact sums over all draws, and 2.5e7 draws within 5 sigma",
+         "the same distribution, checked the same way"],
+        ["Latency grows slowly with the batch",
+         f"batch {last} takes {grown['flashinfer joint']:.1f} (FlashInfer joint) and {grown['tombola dual-pivot']:.1f} (our "
+         f"dual pivot) times batch {first}; torch sort {grown['torch sort']:.0f} times",
+         f"{grown['tombola exact']:.1f} times, from {latency_of('k50_p0.9', 'zipf', first)['tombola exact']:.1f} to "
+         f"{latency_of('k50_p0.9', 'zipf', last)['tombola exact']:.1f} µs; one read of the logits takes "
+         f"{latency_of('k50_p0.9', 'zipf', last)['floor']:.1f}"],
+        ["End-to-end throughput rises",
+         f"decode steps (simulated): FlashInfer joint {span(gain['flashinfer joint'], percent)} more tokens/s than torch sort",
+         f"{span(gain['tombola exact'], percent)}"],
+        ["Parallel prefix sums of floats are not monotone, and may give an invalid token",
+         "true: on 200 rows an f32 scan falls 13,282 times (`tests/article`)",
+         "sums are integers: it cannot happen, in any method"],
+        ["Joint and top-k-first filters", "both, as steps of a chain", "the same"],
+        ["The idea serves elsewhere: Twilight's attention, speculative decoding",
+         "speculative decoding: not yet", "[`examples/top_p_attention`](../../examples/top_p_attention/top_p_attention.c): one call selects for all heads"],
+    ])
+
+
+def where():
+    return (f"Measured on one {LATENCY['device']}, driver {LATENCY['driver']}, torch {LATENCY['torch']}, FlashInfer "
+            f"{LATENCY['flashinfer']}, on {LATENCY['date']} (latency) and {DECODE['date']} (decode steps).")
+
+
+def main():
+    path = HERE / "README.md"
+    old = path.read_text(encoding="utf-8")
+    text = old
+    for f in (claims, rounds, latency, decode, where):
+        name = f.__name__
+        text, n = re.subn(f"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m, f=f: m[1] + f() + "\n" + m[2], text,
+                          flags=re.S)
+        assert n == 1, f"README.md has no place for {name}"
+    if "--check" in sys.argv:
+        if text != old:
+            sys.exit("docs/evaluation/README.md is not what its data say: run docs/evaluation/report.py")
+        return
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+/*
+ * The choice of kernels (src/cuda/plan.c) without a GPU: what holds for every plan, over devices and shapes,
+ * and the choices that docs/gpu.md names for an H200.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cuda/plan.h"
+
+static const tb_cuda_device h200 = {9, 0, 132, 232448, 60 << 20};
+static const tb_cuda_device devices[] = {
+    {8, 0, 108, 166912, 40 << 20},   /* A100 */
+    {8, 6, 84, 101376, 6 << 20},     /* RTX 3090 */
+    {8, 9, 128, 101376, 72 << 20},   /* RTX 4090 */
+    {9, 0, 132, 232448, 60 << 20},   /* H200 */
+    {10, 0, 148, 232448, 126 << 20}, /* B200 */
+    {12, 0, 170, 101376, 96 << 20},  /* RTX 5090 */
+};
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static int32_t int_output[1];
+static float float_output[1];
+static uint64_t long_output[1];
+
+static tombola_call call_of(int64_t rows, int64_t vocab_size, int dtype, const tombola_step *steps, int count)
+{
+    tombola_call call = TOMBOLA_CALL_INIT;
+    call.rows = call.source_rows = call.slot_count = rows;
+    call.vocab_size = call.row_stride = vocab_size;
+    call.dtype = dtype;
+    call.steps = steps;
+    call.step_count = count;
+    call.draws = 1;
+    call.tokens = int_output;
+    return call;
+}
+
+static void check_plan(const tb_cuda_device *device, const tombola_call *call, const tb_cuda_plan *plan)
+{
+    assert_in_range(plan->launch_count, 1, TB_CUDA_MAX_LAUNCHES);
+    for (int i = 0; i < plan->launch_count; i++) {
+        const tb_cuda_launch *launch = &plan->launch[i];
+        assert_non_null(launch->kernel);
+        assert_int_equal(strncmp(launch->kernel, "tombola_", 8), 0);
+        assert_true(launch->grid > 0 && launch->grid <= 0x7fffffffu);
+        assert_in_range(launch->threads, 32, 1024);
+        assert_int_equal(launch->threads % 32, 0);
+        assert_in_range(launch->cluster, 1, device->major == 9 || device->major == 10 ? 16 : 8);
+        assert_int_equal(launch->grid % launch->cluster, 0);
+        if (device->major < 9) assert_int_equal(launch->cluster, 1);
+        assert_true((int64_t)launch->shared_bytes <= device->shared_bytes);
+    }
+    if (call->advance_offsets) {
+        assert_string_equal(plan->launch[plan->launch_count - 1].kernel, "tombola_advance");
+        assert_true(plan->workspace_bytes >= (size_t)call->rows * 12);
+    }
+    /* A kernel that says of each row whether it is done needs a word for it. */
+    if (strstr(plan->launch[0].kernel, "stream") || strstr(plan->launch[0].kernel, "flat"))
+        assert_true(plan->workspace_bytes >= (size_t)call->rows * 4);
+}
+
+/* Outputs and chains in their usual combinations. */
+enum { TOKENS, LOGPROBS, KEPT_IDS, PROBABILITIES, MASKED, ENTROPY, GIVEN, OUTPUT_SETS };
+
+static void add_outputs(tombola_call *call, int set)
+{
+    switch (set) {
+    case LOGPROBS: call->logprobs = float_output; break;
+    case KEPT_IDS: call->kept_ids = int_output, call->kept_capacity = 1, call->kept_count = int_output; break;
+    case PROBABILITIES: call->probabilities = float_output; break;
+    case MASKED: call->masked_logits = float_output, call->tokens = NULL, call->draws = 0; break;
+    case ENTROPY: call->entropy = float_output; break;
+    case GIVEN: call->given_logprobs = float_output; break;
+    default: break;
+    }
+}
+
+static void every_plan_can_run(void **state)
+{
+    (void)state;
+    static const tombola_step chains[][4] = {
+        {{0}},
+        {{.kind = TOMBOLA_TEMPERATURE, .value = 0.7f}},
+        {{.kind = TOMBOLA_TEMPERATURE, .value = 0.0f}},
+        {{.kind = TOMBOLA_TOP_K, .k = 50}},
+        {{.kind = TOMBOLA_TEMPERATURE, .value = 1.0f}, {.kind = TOMBOLA_TOP_P, .value = 0.9f}},
+        {{.kind = TOMBOLA_MIN_P, .value = 0.05f}},
+        {{.kind = TOMBOLA_TOP_K, .k = 50},
+         {.kind = TOMBOLA_TOP_P, .value = 0.9f},
+         {.kind = TOMBOLA_TOP_P, .value = 0.5f}},
+        {{.kind = TOMBOLA_TOP_P, .value = 0.9f}, {.kind = TOMBOLA_TEMPERATURE, .value = 0.7f}},
+        {{.kind = TOMBOLA_TOP_K_TOP_P, .k = 50, .value = 0.9f}},
+    };
+    long plans = 0;
+    for (int d = 0; d < COUNT(devices); d++)
+        for (int64_t vocab_size = 1; vocab_size <= 1 << 22; vocab_size = vocab_size * 5 / 2 + 1)
+            for (int64_t rows = 1; rows < 5000; rows = rows * 2 + rows % 3)
+                for (int c = 0; c < COUNT(chains); c++)
+                    for (int set = 0; set < OUTPUT_SETS; set++)
+                        for (int bits = 0; bits < 12; bits++) {
+                            int count = 0;
+                            while (count < 4 && chains[c][count].kind) count++;
+                            tombola_call call = call_of(rows, vocab_size, bits % 3, chains[c], count);
+                            call.advance_offsets = bits / 3 & 1;
+                            call.offsets = long_output;
+                            if (bits / 6) call.kind = TOMBOLA_PROBABILITIES;
+                            add_outputs(&call, set);
+                            tb_cuda_plan plan = tb_cuda_choose(&devices[d], &call, NULL);
+                            check_plan(&devices[d], &call, &plan);
+                            plans++;
+                        }
+    printf("%ld plans\n", plans);
+}
+
+static void methods_and_draws_are_served(void **state)
+{
+    (void)state;
+    tombola_step step = {.kind = TOMBOLA_TOP_P, .value = 0.9f};
+    for (int d = 0; d < COUNT(devices); d++)
+        for (int method = TOMBOLA_EXACT; method <= TOMBOLA_DUAL_PIVOT; method++)
+            for (int draws = 1; draws < 5; draws += 3) {
+                tombola_call call = call_of(8, 128256, TOMBOLA_F32, &step, 1);
+                call.method = method;
+                call.draws = draws;
+                tb_cuda_plan plan = tb_cuda_choose(&devices[d], &call, NULL);
+                check_plan(&devices[d], &call, &plan);
+                if (method != TOMBOLA_EXACT) assert_string_equal(plan.launch[0].kernel, "tombola_rejection");
+            }
+}
+
+static void a_plan_depends_on_shapes_alone(void **state)
+{
+    (void)state;
+    tombola_step step = {.kind = TOMBOLA_TOP_K, .k = 50};
+    for (int64_t rows = 1; rows < 1000; rows *= 3) {
+        tombola_call call = call_of(rows, 128256, TOMBOLA_F32, &step, 1);
+        tb_cuda_plan first = tb_cuda_choose(&h200, &call, NULL);
+        call.data = (const void *)(uintptr_t)64, call.seed = 9, call.offset = 4;
+        step.k = 7;
+        tb_cuda_plan second = tb_cuda_choose(&h200, &call, NULL);
+        assert_int_equal(first.launch_count, second.launch_count);
+        for (int i = 0; i < first.launch_count; i++)
+            assert_string_equal(first.launch[i].kernel, second.launch[i].kernel);
+        assert_int_equal(first.workspace_bytes, second.workspace_bytes);
+    }
+}
+
+static void few_rows_get_many_blocks(void **state)
+{
+    (void)state;
+    tombola_step step = {.kind = TOMBOLA_TOP_K, .k = 50};
+    unsigned before = 1000;
+    for (int64_t rows = 1; rows <= 1024; rows *= 2) {
+        tombola_call call = call_of(rows, 128256, TOMBOLA_F32, &step, 1);
+        tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
+        assert_true(plan.launch[0].cluster <= before);
+        before = plan.launch[0].cluster;
+        if (rows == 1) assert_int_equal(before, 16);
+        if (rows >= 128) assert_int_equal(before, 1);
+    }
+}
+
+static void a_forced_variant_is_used_or_refused(void **state)
+{
+    (void)state;
+    tombola_step step = {.kind = TOMBOLA_TOP_K, .k = 50};
+    tombola_call call = call_of(8, 128256, TOMBOLA_F32, &step, 1);
+    tb_cuda_plan plan = tb_cuda_choose(&h200, &call, "stream_c4_256");
+    assert_string_equal(plan.launch[0].kernel, "tombola_stream_c4_256_f32");
+    assert_int_equal(tb_cuda_choose(&devices[0], &call, "stream_c4_256").launch_count, 0); /* no clusters */
+    assert_int_equal(tb_cuda_choose(&h200, &call, "no such variant").launch_count, 0);
+    plan = tb_cuda_choose(&h200, &call, "generic");
+    assert_string_equal(plan.launch[0].kernel, "tombola_generic");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_plan_can_run),
+        cmocka_unit_test(methods_and_draws_are_served),
+        cmocka_unit_test(a_plan_depends_on_shapes_alone),
+        cmocka_unit_test(few_rows_get_many_blocks),
+        cmocka_unit_test(a_forced_variant_is_used_or_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
