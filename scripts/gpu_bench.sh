@@ -3,7 +3,7 @@
 # bench/results/gpu.json and gpu.png, and the figures into tests/gpu/receipt.json. Needs nvcc, cmake, and a
 # python3 with torch, numpy and matplotlib.
 #
-#     scripts/gpu_bench.sh [--quick] [--only TEXT]
+#     scripts/gpu_bench.sh [--quick] [--only TEXT] [--seconds N]
 #     scripts/gpu_bench.sh --evaluation      the GPU part of docs/evaluation instead
 #
 # FlashInfer's kernels are compiled from the headers of the PyPI package flashinfer-python: the installed one,
