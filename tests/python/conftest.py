@@ -6,12 +6,15 @@ runs on what is there; what is not is skipped, with the reason.
 """
 
 import importlib
+import os
 import pathlib
 
 import numpy as np
 import pytest
 
 import tombola  # noqa: F401  (a package that cannot be imported fails everything)
+
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes for a few small kernels
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
