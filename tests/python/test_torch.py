@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import has_cuda, needs_cuda, needs_torch, torch
+from arrays import has_cuda, needs_cuda, needs_torch, torch
 
 import tombola
 from tombola import _library as lib
