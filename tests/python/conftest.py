@@ -5,12 +5,20 @@
 runs on what is there; what is not is skipped, with the reason.
 """
 
+import os
+
 import numpy as np
 import pytest
 from arrays import NumPyArrays, TorchArrays, needs_cuda, needs_torch, torch
+from receipt import Receipt
 
 if torch is None:
     collect_ignore = ["compat"]  # FlashInfer's functions are torch's
+
+
+def pytest_configure(config):
+    if "TOMBOLA_TEST_REPORT" in os.environ:
+        config.pluginmanager.register(Receipt(os.environ["TOMBOLA_TEST_REPORT"]))
 
 
 @pytest.fixture(
