@@ -40,9 +40,8 @@ def framework(x: Any) -> Framework:
 
 def lead(x: Any, rows: Any) -> tuple[int, ...]:
     """The dimension of rows, if there is one."""
-    if rows is not None:
-        return tuple(rows.shape[:1])
-    return tuple(x.shape[:-1])
+    shape: tuple[int, ...] = tuple(x.shape[:-1] if rows is None else rows.shape[:1])
+    return shape
 
 
 def vocab(x: Any) -> int:
@@ -114,14 +113,15 @@ def whole_rows(
 ) -> Any:
     """A call whose one output is as wide as the vocabulary, and which the caller knows as `out`."""
     name = lib.NAMES[field]
-    if out is None or check:
+    if check:
         wanted: dict[str, Output] = {name: (field, (*lead(x, rows), vocab(x)), dtype)}
         return fill(x, how, arguments, wanted, {name: out}, check, name)[name]
+    result = how.empty(x, (*lead(x, rows), vocab(x)), dtype) if out is None else out
     try:
-        how.run(x, *arguments, field, out)
+        how.run(x, *arguments, field, result)
     except (TypeError, ValueError) as error:
         reraise(error, name)
-    return out
+    return result if how.finish is None or out is not None else how.finish(result)
 
 
 def arguments_lead(x: Any, arguments: tuple[Any, ...]) -> tuple[int, ...]:

@@ -252,12 +252,16 @@ def sample(
         return_logprobs or return_raw_logprobs or return_ranks or return_rounds or return_status
         or return_kept is not False or check or out.__class__ is Sample
     )  # fmt: skip
-    if out is not None and not several:
+    if not several:
+        result = out
+        if out is None:
+            shape = lead(logits, rows)
+            result = how.empty(logits, shape if num_samples is None else (*shape, num_samples), "int32")
         try:
-            how.run(logits, *arguments, TOKENS, out)
+            how.run(logits, *arguments, TOKENS, result)
         except (TypeError, ValueError) as error:
             reraise(error, "tokens")
-        return out
+        return result if how.finish is None or out is not None else how.finish(result)
 
     given: dict[str, Any] = {}
     if out.__class__ is Sample:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import needs_cuda, needs_torch, torch
+from arrays import needs_cuda, needs_torch, torch
 
 import tombola
 

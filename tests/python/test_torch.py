@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import needs_cuda, needs_torch, torch
+from arrays import has_cuda, needs_cuda, needs_torch, torch
 
 import tombola
 from tombola import _library as lib
@@ -77,14 +77,16 @@ def test_fake_tensors_have_shapes(x):
 
 
 def compiled(function, backend="aot_eager", **how):
-    """Compiled whole. What inductor generates around the operator is looked at by two tests; the others stop before
-    it, which takes seconds less."""
+    """Compiled whole. One test looks at what inductor generates around the operator; the others stop before it,
+    which takes many seconds less."""
     return torch.compile(function, fullgraph=True, backend=backend, **how)
 
 
-def test_compile(x):
-    temperature = torch.linspace(0.5, 1.5, 5, device=x.device)
-    k = torch.arange(1, 6, dtype=torch.int32, device=x.device)
+def test_inductor():
+    device = "cuda" if has_cuda else "cpu"
+    x = torch.randn(5, 1000, device=device)
+    temperature = torch.linspace(0.5, 1.5, 5, device=device)
+    k = torch.arange(1, 6, dtype=torch.int32, device=device)
 
     def step(x, temperature, k):
         tokens = tombola.sample(x * 2, temperature=temperature, top_k=k, top_p=0.9, seed=3)
@@ -206,7 +208,7 @@ def test_current_stream_is_used(logits):
         late = torch.zeros_like(ready)
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):
-            torch.cuda._sleep(200_000_000)  # cycles: some 0.1 s, in which a launch elsewhere would read zeros
+            torch.cuda._sleep(1_000_000_000)  # cycles: some 0.5 s, in which a launch elsewhere would read zeros
             late.copy_(ready)
             tokens = tombola.sample(late, seed=3, top_k=100)
         assert not stream.query()  # nothing has waited
@@ -311,22 +313,13 @@ def test_a_capture_needs_a_seed(logits):
 
 
 @needs_cuda
-def test_reduce_overhead(logits):
-    x = torch.from_numpy(logits).cuda()
-    step = compiled(lambda x, seeds: tombola.sample(x * 0.5, top_p=0.9, seed=seeds), backend="inductor", mode="reduce-overhead")
-    for first in range(5):
-        seeds = torch.arange(5, device="cuda") + first
-        assert torch.equal(step(x, seeds), tombola.sample(x * 0.5, top_p=0.9, seed=seeds))
-
-
-@needs_cuda
 def test_a_call_does_not_wait_or_allocate(logits):
     x = torch.from_numpy(logits).cuda()
     tokens = torch.empty(5, dtype=torch.int32, device="cuda")
     tombola.sample(x, seed=1, top_p=0.9, out=tokens)
     torch.cuda.synchronize()
     before = torch.cuda.memory_stats()["allocation.all.allocated"]
-    torch.cuda._sleep(100_000_000)
+    torch.cuda._sleep(1_000_000_000)
     for seed in range(50):
         tombola.sample(x, seed=seed, top_p=0.9, out=tokens)
     assert not torch.cuda.current_stream().query()

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from arrays import ROOT
 
 import tombola
 

@@ -2,13 +2,17 @@
 tests run as they are:
 
     python -m pytest -p flashinfer_shim [--flashinfer-report FILE] FOLDER/test_sampling.py
+    python flashinfer_shim.py FILE    prints the report's counts as one line
 
-flashinfer_left_out.txt beside it lists what is left out, and why. scripts/flashinfer_tests.sh calls it.
+flashinfer_left_out.txt beside it lists what is left out, and why. After FLASHINFER_TEST_SECONDS (without it, never) the
+tests that are left are skipped. The report is written as the run goes on, so that there is one of a run that is
+killed. scripts/flashinfer_tests.sh calls it.
 """
 
 import collections
 import fnmatch
 import json
+import os
 import pathlib
 import sys
 import time
@@ -16,6 +20,8 @@ import types
 
 import pytest
 import torch
+
+SECONDS_BETWEEN_REPORTS = 5
 
 LEFT_OUT = pathlib.Path(__file__).with_name("flashinfer_left_out.txt")
 
@@ -55,7 +61,8 @@ class Report:
     def __init__(self, config):
         self.config = config
         self.rules = read_left_out()
-        self.start = time.time()
+        self.start = self.written = time.time()
+        self.collected = 0
         self.left_out = collections.Counter()
         self.outcomes = collections.Counter()
         self.skips = collections.Counter()
@@ -76,6 +83,17 @@ class Report:
         if hasattr(config, "workeroutput"):
             config.workeroutput["left_out"] = dict(self.left_out)
 
+    def pytest_collection_finish(self, session):
+        self.collected = len(session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node, ids):
+        self.collected = len(ids)
+
+    def pytest_runtest_setup(self):
+        if time.time() > float(os.environ.get("FLASHINFER_TEST_END", "inf")):
+            pytest.skip("the time was over")
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node):
         self.left_out = collections.Counter(getattr(node, "workeroutput", {}).get("left_out", self.left_out))
@@ -89,17 +107,27 @@ class Report:
                 self.failed.append(report.nodeid.split("/")[-1])
         if report.when == "call":
             self.slowest.append((round(report.duration, 2), report.nodeid.split("/")[-1]))
+        if time.time() > self.written + SECONDS_BETWEEN_REPORTS:
+            self.write()
 
-    def pytest_sessionfinish(self, session):
+    def pytest_sessionfinish(self):
+        self.write()
+
+    def write(self):
         path = self.config.getoption("--flashinfer-report")
         if not path or hasattr(self.config, "workeroutput"):
             return
+        self.written = time.time()
+        skips = collections.Counter(self.skips)
+        missing = self.collected - sum(self.outcomes.values())
+        if missing > 0:
+            skips["not reached"] = missing
         result = {
             "name": "flashinfer",
             "passed": self.outcomes["passed"],
             "failed": self.outcomes["failed"],
-            "skipped": self.outcomes["skipped"],
-            "reason": "; ".join(f"{reason} ({count})" for reason, count in self.skips.most_common()),
+            "skipped": self.outcomes["skipped"] + missing,
+            "reason": "; ".join(f"{reason} ({count})" for reason, count in skips.most_common()),
             "left_out": dict(self.left_out),
             "failures": sorted(self.failed),
             "seconds": round(time.time() - self.start),
@@ -114,4 +142,12 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     install()
+    if not hasattr(config, "workerinput") and "FLASHINFER_TEST_SECONDS" in os.environ:
+        # workers inherit it
+        os.environ["FLASHINFER_TEST_END"] = str(time.time() + float(os.environ["FLASHINFER_TEST_SECONDS"]))
     config.pluginmanager.register(Report(config), "flashinfer-report")
+
+
+if __name__ == "__main__":
+    counts = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    print(json.dumps({k: counts[k] for k in ("name", "passed", "failed", "skipped", "reason", "left_out")}))

@@ -70,6 +70,11 @@ def test_one_seed_serves_a_batch_as_int_or_tensor(device, name):
     assert len(tokens.unique()) > 5  # rows draw for themselves
     one = torch.tensor([5], device=device), torch.tensor([3], device=device)
     assert torch.equal(call(name, x, seed=one[0], offset=one[1]), tokens)
+    each = torch.full((200,), 3, device=device)
+    assert torch.equal(call(name, x, seed=one[0], offset=each), tokens)
+    if name == "top_k_sampling_from_probs":
+        k = torch.full((200,), 20, device=device)
+        assert torch.equal(sampling.top_k_sampling_from_probs(x, k, seed=one[0], offset=one[1]), tokens)
     assert not torch.equal(call(name, x, seed=5, offset=4), tokens)
     assert not torch.equal(call(name, x, seed=6, offset=3), tokens)
 

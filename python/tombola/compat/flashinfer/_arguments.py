@@ -108,9 +108,11 @@ def randomness(
     generator: Optional[torch.Generator],
     seed: Optional[Seed],
     offset: Optional[Seed],
+    alone: bool,
 ) -> Dict[str, Any]:
     """The arguments of tombola.sample that say where random numbers come from: seed and offset if they are
-    given, else what `generator` (or torch's default one) supplies."""
+    given, else what `generator` (or torch's default one) supplies. `alone`: the call has no other arrays with
+    a value per row, which would have to be of the same length."""
     if (seed is None) != (offset is None):
         raise ValueError("seed and offset must be given together")
     if seed is None:
@@ -123,12 +125,10 @@ def randomness(
     _check_seed(offset, "offset", rows, device)
     # One seed for the batch: rows take different streams, as with a scalar. One seed per row: a
     # request's token depends on its seed and offset alone, and all rows take stream 0.
-    shared = seed.size(0) == 1
-    return {
-        "seed": seed.expand(rows).contiguous(),
-        "offset": offset.expand(rows).contiguous(),
-        "streams": _streams(rows, device) if shared else None,
-    }
+    streams = _streams(rows, device) if seed.size(0) == 1 else None
+    if not alone or seed.size(0) != offset.size(0):
+        seed, offset = seed.expand(rows), offset.expand(rows)
+    return {"seed": seed.contiguous(), "offset": offset.contiguous(), "streams": streams}
 
 
 def _check_seed(value: torch.Tensor, name: str, rows: int, device: torch.device) -> None:

@@ -228,7 +228,8 @@ def _sample(
 ) -> Sampled:
     x = source(x, "probs" if kind == "probabilities" else kind)
     rows = x.size(0) if indices is None else indices.size(0)
-    draw = randomness(rows, x.device, generator, seed, offset)
+    alone = not any(isinstance(value, torch.Tensor) for value in chain.values())
+    draw = randomness(rows, x.device, generator, seed, offset, alone)
     tokens = tombola.sample(x, kind=kind, rows=row_index(indices), **chain, **draw)
     # A row without a token has -1, which FlashInfer's callers do not expect: they get token 0, as from
     # FlashInfer, and valid says so.
