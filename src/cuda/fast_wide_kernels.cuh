@@ -27,7 +27,7 @@ TB_KERNEL(c16_256, 16, 256, 2, 512, TB_WIDE_C16_256_BYTES)
 
 #ifdef TB_KERNEL_LEAVE /* once for all dtypes */
 /* Leaves all rows to the kernel behind: tests force that one so. */
-extern "C" __global__ void tombola_leave(const __grid_constant__ tb_cuda_params params)
+extern "C" __global__ void tombola_wide_leave(const __grid_constant__ tb_cuda_params params)
 {
     int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     tb_wait_for_inputs();

@@ -228,7 +228,7 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
     if (choice == FAST_KERNELS) return false;
     plan->workspace_bytes = round_up((size_t)call->rows * 4);
     if (choice >= WIDE_C1) { /* forced: for all rows */
-        add(plan, "tombola_leave", (unsigned)((call->rows + 127) / 128), 128);
+        add(plan, "tombola_wide_leave", (unsigned)((call->rows + 127) / 128), 128);
         add_wide(plan, device, call, choice);
         return true;
     }
