@@ -1,5 +1,5 @@
 /*
- * Sorting a list in shared memory, and the histograms that bracket a cut.
+ * Sorting a list in shared memory and cutting it, and the histograms that bracket a cut.
  */
 #ifndef TB_CUDA_BINS_CUH
 #define TB_CUDA_BINS_CUH
@@ -9,7 +9,7 @@
 /* ---- lists ---- */
 
 /* Sorts shared[0, n), n <= TB_LIST, downwards or upwards; the rest up to a power of two is overwritten. */
-TB_CALL void tb_sort(uint64_t *shared, uint32_t n, bool down)
+TB_CALL void tb_sort_shared(uint64_t *shared, uint32_t n, bool down)
 {
     uint32_t size = 2;
     while (size < n) size *= 2;
@@ -35,11 +35,12 @@ TB_CALL void tb_sort(uint64_t *shared, uint32_t n, bool down)
 /*
  * How many of list[0, n) (greatest first) stay: each has fewer than k greater ones and less than `target`
  * mass in them, `above` tokens of mass `mass_above` being greater than the whole list. With ties ALL only
- * another value makes a token greater. *mass becomes mass_above plus that of those that stay.
+ * another value makes a token greater. The mass returned is mass_above plus that of those that stay.
  */
-TB_CALL uint32_t tb_cut_list(tb_room *room, const tb_weigher &weigher, bool by_index, uint32_t n, uint32_t k,
-                             uint64_t target, uint32_t above, uint64_t mass_above, uint64_t *mass)
+TB_CALL tb_measured tb_cut_list(tb_room *room, bool by_index, uint32_t n, uint32_t k, uint64_t target,
+                                uint32_t above, uint64_t mass_above)
 {
+    const tb_weigher weigher = room->source.weigher;
     uint32_t per = (n + blockDim.x - 1) / blockDim.x, first = threadIdx.x * per;
     uint32_t end = first + per < n ? first + per : n, cut = n;
     uint64_t sum = 0, total;
@@ -60,8 +61,8 @@ TB_CALL uint32_t tb_cut_list(tb_room *room, const tb_weigher &weigher, bool by_i
     sum = 0;
     for (uint32_t i = first; i < end && i < cut; i++)
         sum += tb_weight(weigher, law_key_value(tb_place_key(room->list[i])));
-    *mass = mass_above + tb_block_sum64(&room->scratch, sum);
-    return cut;
+    tb_measured kept = {mass_above + tb_block_sum64(&room->scratch, sum), cut};
+    return kept;
 }
 
 /* ---- bins ---- */
@@ -136,18 +137,19 @@ template <class Holds> TB_DEV uint32_t tb_least_key(uint32_t low, uint32_t high,
 }
 
 /* The least key in [low, high] whose weight reaches `least`; high's does. */
-TB_CALL uint32_t tb_key_of_weight(const tb_weigher &weigher, uint32_t low, uint32_t high, uint64_t least)
+TB_CALL uint32_t tb_key_of_weight(const tb_room *room, uint32_t low, uint32_t high, uint64_t least)
 {
+    const tb_weigher weigher = room->source.weigher;
     return tb_least_key(low, high,
                         [&](uint32_t key) { return tb_weight(weigher, law_key_value(key)) >= least; });
 }
 
 /* Counts the tokens low <= place < high into bins; with `weigh` also their masses. */
-TB_CALL void tb_fill_bins(tb_room *room, const tb_source &source, const tb_bins &wanted, uint64_t low,
-                          uint64_t high, bool weigh)
+TB_DEV void tb_fill_bins(tb_room *room, const tb_bins &bins, uint64_t low, uint64_t high, bool weigh)
 {
+    const tb_source &source = room->source;
+    const tb_weigher weigher = source.weigher;
     const tb_window window = tb_make_window(low, high);
-    const tb_bins bins = wanted;
     const tb_span span = source.span;
     __syncthreads();
     for (uint32_t b = threadIdx.x; b < TB_BINS; b += blockDim.x) {
@@ -156,7 +158,7 @@ TB_CALL void tb_fill_bins(tb_room *room, const tb_source &source, const tb_bins 
     }
     __syncthreads();
     tb_each_chunk<16>(
-        room, source, tb_place_key(low),
+        room, tb_place_key(low),
         [&](const float(&x)[16], uint32_t first) {
             uint32_t inside = tb_in_window(window, span, x, first);
             if (bins.linear && !weigh) {
@@ -170,14 +172,40 @@ TB_CALL void tb_fill_bins(tb_room *room, const tb_source &source, const tb_bins 
                 uint32_t b = tb_bin(bins, y);
                 atomicAdd(&room->bin_count[b], 1u);
                 if (!weigh) continue;
-                uint64_t w = tb_weight(source.weigher, y);
+                uint64_t w = tb_weight(weigher, y);
                 uint32_t part = (uint32_t)w, old = atomicAdd(&room->bin_low[b], part);
                 part = (uint32_t)(w >> 32) + (old + part < part); /* the carry */
                 if (part) atomicAdd(&room->bin_high[b], part);
             }
         },
         [](uint32_t) {});
-    __syncthreads();
+    tb_team_barrier(source.team);
+    if (source.team.size == 1) return;
+    /* each block sums its share of the bins, then takes the other shares */
+    const tb_team team = source.team;
+    uint32_t share = TB_BINS / team.size;
+    for (uint32_t i = threadIdx.x; i < share; i += blockDim.x) {
+        uint32_t b = team.rank * share + i, n = 0;
+        uint64_t sum = 0;
+        for (uint32_t r = 0; r < team.size; r++) {
+            n += *tb_team_at(team, &room->bin_count[b], r);
+            if (weigh)
+                sum += (uint64_t)*tb_team_at(team, &room->bin_high[b], r) << 32 |
+                       *tb_team_at(team, &room->bin_low[b], r);
+        }
+        room->bin_count[b] = n;
+        if (weigh) room->bin_low[b] = (uint32_t)sum, room->bin_high[b] = (uint32_t)(sum >> 32);
+    }
+    tb_team_barrier(team);
+    for (uint32_t b = threadIdx.x; b < TB_BINS; b += blockDim.x) {
+        uint32_t r = b / share;
+        if (r == team.rank) continue;
+        room->bin_count[b] = *tb_team_at(team, &room->bin_count[b], r);
+        if (!weigh) continue;
+        room->bin_low[b] = *tb_team_at(team, &room->bin_low[b], r);
+        room->bin_high[b] = *tb_team_at(team, &room->bin_high[b], r);
+    }
+    tb_team_barrier(team);
 }
 
 typedef struct tb_bracket {
@@ -189,9 +217,9 @@ typedef struct tb_bracket {
 
 /* Brackets the last value that has fewer than k greater tokens with less than `target` mass. `exact`: masses
  * are in the bins; else they are bounded by the weights at the bins' edges. */
-TB_CALL tb_bracket tb_bracket_bins(tb_room *room, const tb_weigher &weigher, const tb_bins &bins, uint32_t k,
-                                   uint64_t target, bool exact)
+TB_DEV tb_bracket tb_bracket_bins(tb_room *room, const tb_bins &bins, uint32_t k, uint64_t target, bool exact)
 {
+    const tb_weigher weigher = room->source.weigher;
     uint32_t per = TB_BINS / blockDim.x, begin = threadIdx.x * per;
     bool weigh = target != TB_NO_TARGET;
     auto mass = [&](uint32_t b, uint32_t n, bool high) -> uint64_t {
@@ -261,13 +289,12 @@ TB_DEV void tb_narrow(const tb_bins &bins, const tb_bracket &bracket, uint32_t *
 }
 
 /* Least and greatest key of the tokens low <= place < high. */
-TB_CALL void tb_range(tb_room *room, const tb_source &source, uint64_t low, uint64_t high,
-                      uint32_t *least_key, uint32_t *greatest_key)
+TB_DEV void tb_range(tb_room *room, uint64_t low, uint64_t high, uint32_t *least_key, uint32_t *greatest_key)
 {
     float least = law_key_value(tb_place_key(low));
     uint32_t smallest = ~0u, greatest = 0;
     tb_each_chunk<4>(
-        room, source, tb_place_key(low),
+        room, tb_place_key(low),
         [&](const float(&x)[4], uint32_t first) {
 #pragma unroll
             for (int j = 0; j < 4; j++) {
@@ -280,8 +307,11 @@ TB_CALL void tb_range(tb_room *room, const tb_source &source, uint64_t low, uint
             }
         },
         [](uint32_t) {});
-    *least_key = ~tb_block_max(&room->scratch, ~smallest);
-    *greatest_key = tb_block_max(&room->scratch, greatest);
+    uint64_t mine[2] = {tb_block_max(&room->scratch, ~smallest), tb_block_max(&room->scratch, greatest)},
+             theirs[2];
+    tb_team_tell(room->source.team, &room->scratch, mine, theirs);
+    *least_key = ~tb_warp_max((uint32_t)theirs[0]);
+    *greatest_key = tb_warp_max((uint32_t)theirs[1]);
 }
 
 #endif

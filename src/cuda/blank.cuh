@@ -42,9 +42,21 @@ TB_DEV void tb_set_element(char *out, size_t to, uint32_t word, uint32_t bytes)
         ((uint16_t *)out)[to] = (uint16_t)word;
 }
 
-/* Fills a row of `length` elements of 4 or 2 bytes with a word. */
-TB_CALL void tb_flood(char *out, uint32_t bytes, uint32_t length, uint32_t word)
+/* The elements of the row that a block's chunks hold. */
+TB_DEV void tb_own_elements(const tb_room *room, uint32_t *begin, uint32_t *end)
 {
+    const tb_source &source = room->source;
+    uint32_t chunk = source.span.chunk_pieces * TB_PIECE, shift = source.span.shift;
+    *begin = source.first_chunk ? source.first_chunk * chunk - shift : 0;
+    *end = source.end_chunk < source.chunks ? source.end_chunk * chunk - shift : source.span.length;
+    if (*begin > *end) *begin = *end;
+}
+
+/* Fills elements [begin, end) of 4 or 2 bytes with a word. */
+TB_CALL void tb_flood(char *row, uint32_t bytes, uint32_t begin, uint32_t end, uint32_t word)
+{
+    char *out = row + (size_t)begin * bytes;
+    uint32_t length = end - begin;
     uint32_t per = 16 / bytes, head = ((uint32_t)(0 - (uintptr_t)out) & 15u) / bytes;
     if (head > length) head = length;
     uint32_t vectors = (length - head) / per, tail = head + vectors * per;
@@ -55,8 +67,20 @@ TB_CALL void tb_flood(char *out, uint32_t bytes, uint32_t length, uint32_t word)
         tb_set_element(out, i < head ? i : tail + i - head, word, bytes);
 }
 
-TB_CALL void tb_write_void(const tombola_call &call, int64_t index, const tb_gpu_row *row, uint32_t status)
+TB_CALL void tb_write_void(const tb_room *room, int64_t index, uint32_t status)
 {
+    const tombola_call &call = room->call;
+    const tb_gpu_row *row = &room->row;
+    const tb_team team = room->source.team;
+    /* each block of a team clears its share of the wide outputs */
+    uint32_t begin = (uint32_t)((uint64_t)row->length * team.rank / team.size);
+    uint32_t end = (uint32_t)((uint64_t)row->length * (team.rank + 1) / team.size);
+    if (call.probabilities)
+        tb_flood((char *)(call.probabilities + index * call.probabilities_stride), 4, begin, end, 0);
+    if (call.masked_logits && (row->placed || call.masked_logits != call.data))
+        tb_flood(tb_masked_row(call, index, row->source_offset), tb_bytes(call.dtype), begin, end,
+                 tb_masked_word(call.dtype));
+    if (team.rank) return;
     float none = law_float(LAW_NAN_BITS);
     tb_fill_row(call.status, index, 1, status);
     tb_fill_row(call.tokens, index, call.draws, -1);
@@ -73,11 +97,6 @@ TB_CALL void tb_write_void(const tombola_call &call, int64_t index, const tb_gpu
     tb_fill_row(call.given_logprobs, index, call.given_count, none);
     tb_fill_row(call.given_raw_logprobs, index, call.given_count, none);
     tb_fill_row(call.entropy, index, 1, none);
-    if (call.probabilities)
-        tb_flood((char *)(call.probabilities + index * call.probabilities_stride), 4, row->length, 0);
-    if (call.masked_logits && (row->placed || call.masked_logits != call.data))
-        tb_flood(tb_masked_row(call, index, row->source_offset), tb_bytes(call.dtype), row->length,
-                 tb_masked_word(call.dtype));
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fast_shapes.h"
+#include "whole_shapes.h"
 
 #define ALIGNMENT 256 /* of each part of the workspace */
 
@@ -242,16 +243,143 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
     return true;
 }
 
+/* ---- the kernel for outputs over the whole row without a draw: the row lies in the shared memory of its
+ * blocks ---- */
+
+static bool whole_serves(const tombola_call *call)
+{
+    fast_chain chain = read_chain(call);
+    if (call->method != TOMBOLA_EXACT || !chain.served) return false;
+    if (call->tokens || call->rounds || call->logprobs || call->raw_logprobs || call->ranks ||
+        call->entropy || call->top_ids || call->top_logprobs || call->given_logprobs ||
+        call->given_raw_logprobs)
+        return false;
+    return !call->total_mass || !chain.filtered;
+}
+
+/* Whether the kernel is the better one for a call that it serves: the streaming kernel lists few ids sooner.
+ */
+static bool whole_suits(const tombola_call *call)
+{
+    return call->kind == TOMBOLA_PROBABILITIES || call->probabilities || call->masked_logits ||
+           (call->kept_ids && call->kept_capacity > 256);
+}
+
+/* Bytes of a block's share of a row, and of what lies beside it. */
+static int64_t whole_shared(const tombola_call *call, unsigned blocks)
+{
+    const int64_t warps = TB_WHOLE_THREADS / 32;
+    int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps;
+    return TB_WHOLE_FIXED_BYTES + blocks * warps * TB_WHOLE_WARP_BYTES +
+           (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
+}
+
+static bool whole_fits(const tb_cuda_device *device, const tombola_call *call, unsigned blocks)
+{
+    if (blocks > 1 && device->major < 9) return false;
+    if (blocks > 8 && device->major >= 12) return false;
+    return whole_shared(call, blocks) <= device->shared_bytes;
+}
+
+/* `blocks` of a row; 0: as many as suit the batch. False where a row does not fit. */
+static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                      unsigned blocks)
+{
+    static const char *const names[] = NAMES("whole");
+    if (!blocks) {
+        /* Three blocks a multiprocessor, so that one reads while others compute and write; where rows are
+         * few, more blocks a row, down to 16 KB each. */
+        const int64_t third = (device->shared_bytes + 1024) / 3 - 1024;
+        const unsigned most = device->major < 9 ? 1 : device->major < 12 ? 16 : 8;
+        blocks = 1;
+        while (blocks < most && whole_shared(call, blocks) > third) blocks *= 2;
+        while (blocks < most && call->rows * blocks * 2 <= device->multiprocessors &&
+               vectors_of(call) >= 1024 * 2 * (int64_t)blocks)
+            blocks *= 2;
+    }
+    if (!whole_fits(device, call, blocks)) return false;
+    plan->launch[plan->launch_count++] =
+        (tb_cuda_launch){.kernel = names[call->dtype],
+                         .grid = (unsigned)call->rows * blocks,
+                         .threads = TB_WHOLE_THREADS,
+                         .cluster = blocks,
+                         .shared_bytes = (unsigned)whole_shared(call, blocks)};
+    return true;
+}
+
+/* ---- the generic kernel: a block a row, or a cluster of blocks where rows are few ---- */
+
+#define ROOM_BYTES (48 * 1024) /* no block has more static shared memory */
+#define CHUNK 1024             /* elements of a row that a warp takes at a time; 4096 in very long rows */
+
+/* `blocks` of a row; 0: as many as suit the batch. */
+static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                        unsigned blocks)
+{
+    int64_t rows = call->rows, sms = device->multiprocessors;
+    int64_t chunk = call->vocab_size > 1 << 20 ? 4 * CHUNK : CHUNK;
+    int64_t chunks = (call->vocab_size + 3 + chunk - 1) / chunk;
+    if (!blocks) {
+        blocks = 1;
+        if (device->major >= 9)
+            blocks = rows <= sms / 16      ? 16
+                     : rows <= sms / 4     ? 8
+                     : rows <= sms / 2     ? 4
+                     : rows <= sms * 3 / 4 ? 2
+                                           : 1;
+        if (blocks > 8 && device->major >= 12) blocks = 8;
+        while (blocks > 1 && chunks < 4 * blocks) blocks /= 2;
+    }
+    tb_cuda_launch launch = {.kernel = "tombola_generic", .grid = (unsigned)rows * blocks, .cluster = blocks};
+    launch.threads = blocks > 2 ? 256 : row_threads(call->vocab_size);
+    if (blocks == 1 && rows <= sms && call->vocab_size > 16384) launch.threads = 1024;
+    /* Sixteen blocks hold the row in their shared memory, so that only the first pass waits for it. */
+    int64_t share = (chunks + 15) / 16 * chunk * (call->dtype == TOMBOLA_F32 ? 4 : 2);
+    if (blocks == 16 && share <= device->shared_bytes - ROOM_BYTES) launch.shared_bytes = (unsigned)share;
+    plan->launch[plan->launch_count++] = launch;
+}
+
+const char *const tb_cuda_variants[] = {
+    "generic",       "generic_c1",    "generic_c2",
+    "generic_c4",    "generic_c8",    "generic_c16",
+    "whole_c1",      "whole_c2",      "whole_c4",
+    "whole_c8",      "whole_c16",     "stream_c1_512",
+    "stream_c1_256", "stream_c2_512", "stream_c4_512",
+    "stream_c4_256", "stream_c8_256", "stream_c16_256",
+    "flat_c1_512",   "flat_c8_256",   "flat_c16_256",
+    "wide_c1_512",   "wide_c2_512",   "wide_c8_256",
+    "wide_c16_256",  "rejection",     NULL,
+};
+
+/* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
+ * that the device does not have. */
+static unsigned forced_blocks(const tb_cuda_device *device, const char *forced, const char *prefix)
+{
+    static const char *const numbers[] = {"1", "2", "4", "8", "16"};
+    size_t length = strlen(prefix);
+    if (!forced || strncmp(forced, prefix, length)) return 0;
+    for (int i = 0; i < 5; i++)
+        if (!strcmp(forced + length, numbers[i]))
+            return i == 0 || (device->major >= 9 && (i < 4 || device->major < 12)) ? 1u << i : 0;
+    return 0;
+}
+
 tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *call, const char *forced)
 {
     tb_cuda_plan plan = {0};
-    const char *natural = call->method == TOMBOLA_EXACT ? "generic" : "rejection";
-    bool usual = !forced || !strcmp(forced, "generic") || !strcmp(forced, natural);
-    if ((!forced || !usual) && add_fast(&plan, device, call, forced)) {
+    const bool exact = call->method == TOMBOLA_EXACT;
+    bool usual = !forced || !strcmp(forced, "generic") || !strcmp(forced, exact ? "generic" : "rejection");
+    unsigned blocks = forced_blocks(device, forced, "generic_c");
+    unsigned whole = forced_blocks(device, forced, "whole_c");
+    if ((whole || (!forced && whole_suits(call))) && whole_serves(call) &&
+        add_whole(&plan, device, call, whole)) {
+        /* done */
+    } else if ((!forced || !usual) && add_fast(&plan, device, call, forced)) {
         /* the fast kernels' */
+    } else if (exact && (usual || blocks)) {
+        add_generic(&plan, device, call, blocks);
     } else if (usual) {
-        add(&plan, call->method == TOMBOLA_EXACT ? "tombola_generic" : "tombola_rejection",
-            (unsigned)call->rows, row_threads(call->vocab_size));
+        add(&plan, "tombola_rejection", (unsigned)call->rows, row_threads(call->vocab_size));
     } else {
         return plan; /* does not do this call */
     }

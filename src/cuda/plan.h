@@ -30,6 +30,9 @@ typedef struct tb_cuda_plan {
     size_t workspace_bytes;
 } tb_cuda_plan;
 
+/* The variants that can be forced, NULL at the end. */
+extern const char *const tb_cuda_variants[];
+
 /* `forced` is the name of a kernel variant that tests force (environment TOMBOLA_CUDA_VARIANT), or NULL. */
 tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *call, const char *forced);
 

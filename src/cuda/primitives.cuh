@@ -98,7 +98,9 @@ TB_DEV uint64_t tb_warp_scan64(uint64_t x)
  * used again as soon as a call returns (each call has a barrier before it writes) ---- */
 
 typedef struct tb_scratch {
-    uint64_t word[32];
+    uint64_t word[32], word2[32];
+    uint64_t team[2][4]; /* what this block tells its team, in turns */
+    uint32_t turn;       /* set by tb_join_team */
 } tb_scratch;
 
 TB_DEV uint32_t tb_block_sum(tb_scratch *scratch, uint32_t x)
@@ -117,6 +119,19 @@ TB_DEV uint32_t tb_block_max(tb_scratch *scratch, uint32_t x)
     if (tb_lane() == 0) scratch->word[tb_warp()] = x;
     __syncthreads();
     return tb_warp_max(tb_lane() < blockDim.x / 32 ? (uint32_t)scratch->word[tb_lane()] : 0u);
+}
+
+/* Two sums at once. */
+TB_DEV void tb_block_sums(tb_scratch *scratch, uint64_t *x, uint32_t *n)
+{
+    *x = tb_warp_sum64(*x);
+    *n = tb_warp_sum(*n);
+    __syncthreads();
+    if (tb_lane() == 0) scratch->word[tb_warp()] = *x, scratch->word2[tb_warp()] = *n;
+    __syncthreads();
+    bool there = tb_lane() < blockDim.x / 32;
+    *x = tb_warp_sum64(there ? scratch->word[tb_lane()] : 0u);
+    *n = tb_warp_sum(there ? (uint32_t)scratch->word2[tb_lane()] : 0u);
 }
 
 TB_DEV uint64_t tb_block_sum64(tb_scratch *scratch, uint64_t x)
@@ -151,7 +166,120 @@ TB_DEV uint64_t tb_block_scan64(tb_scratch *scratch, uint64_t x, uint64_t *total
     return tb_warp_sum64(tb_lane() < tb_warp() ? warps : 0u) + inclusive - x;
 }
 
+/* ---- a team: the blocks of a cluster, which share one row. All of them make the same decisions from the
+ * same numbers; a team of one block needs no cluster ---- */
+
+typedef struct tb_team {
+    uint32_t rank, size; /* size: a power of two, at most 16 */
+} tb_team;
+
+TB_DEV tb_team tb_cluster_team(void)
+{
+    tb_team team = {0, 1};
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(team.rank));
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(team.size));
+#endif
+    return team;
+}
+
+/* A barrier of all threads of the team, for shared memory of all its blocks. */
+TB_DEV void tb_team_barrier(const tb_team &team)
+{
+    if (team.size == 1) {
+        __syncthreads();
+        return;
+    }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+#elif defined(TB_EMULATION)
+    tb_emulated_barrier();
+#endif
+}
+
+/* The same object in the shared memory of another block of the team. */
+template <class T> TB_DEV T *tb_team_at(const tb_team &team, T *shared, uint32_t rank)
+{
+    if (team.size == 1) return shared;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    T *there;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(shared), "r"(rank));
+    return there;
+#elif defined(TB_EMULATION)
+    return (T *)tb_emulated_remote((void *)shared, rank);
+#else
+    return shared;
+#endif
+}
+
+/* Tells every block of the team N numbers (the same ones in all threads of a block): lane r of every warp
+ * gets those of rank r, the other lanes 0. Between two calls the block must have met at a barrier. */
+template <int N>
+TB_DEV void tb_team_tell(const tb_team &team, tb_scratch *scratch, const uint64_t (&mine)[N],
+                         uint64_t (&theirs)[N])
+{
+    static_assert(N <= 4, "tb_scratch");
+    if (team.size == 1) {
+#pragma unroll
+        for (int i = 0; i < N; i++) theirs[i] = tb_lane() ? 0 : mine[i];
+        return;
+    }
+    /* Two places in turns: who writes one again has passed the barrier after which it was read. */
+    uint32_t turn = scratch->turn;
+    if (threadIdx.x == 0)
+        for (int i = 0; i < N; i++) scratch->team[turn][i] = mine[i];
+    tb_team_barrier(team);
+    if (threadIdx.x == 0) scratch->turn = 1 - turn;
+    uint64_t *there = tb_lane() < team.size ? tb_team_at(team, &scratch->team[turn][0], tb_lane()) : NULL;
+#pragma unroll
+    for (int i = 0; i < N; i++) theirs[i] = there ? there[i] : 0;
+}
+
+/* Sums over the whole team. */
+TB_DEV uint64_t tb_team_sum64(const tb_team &team, tb_scratch *scratch, uint64_t x)
+{
+    uint64_t mine[1] = {tb_block_sum64(scratch, x)}, theirs[1];
+    tb_team_tell(team, scratch, mine, theirs);
+    return tb_warp_sum64(theirs[0]);
+}
+
+TB_DEV void tb_team_sums(const tb_team &team, tb_scratch *scratch, uint64_t *x, uint32_t *n)
+{
+    tb_block_sums(scratch, x, n);
+    if (team.size == 1) return;
+    uint64_t mine[2] = {*x, *n}, theirs[2];
+    tb_team_tell(team, scratch, mine, theirs);
+    *x = tb_warp_sum64(theirs[0]);
+    *n = tb_warp_sum((uint32_t)theirs[1]);
+}
+
 /* ---- memory ---- */
+
+/* Copies 16 or 8 bytes to shared memory, in the background until tb_wait_for_copies: then the thread that
+ * asked may read them. */
+TB_DEV void tb_copy_to_shared(void *shared, const void *global, bool wide)
+{
+#ifdef __CUDA_ARCH__
+    uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
+    if (wide)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(global) : "memory");
+#else
+    if (wide)
+        *(uint4 *)shared = *(const uint4 *)global;
+    else
+        *(uint2 *)shared = *(const uint2 *)global;
+#endif
+}
+
+TB_DEV void tb_wait_for_copies(void)
+{
+#ifdef __CUDA_ARCH__
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
 
 /* With programmatic dependent launch: waits until the kernels before have finished and their writes are
  * visible. Nothing otherwise. */
@@ -202,7 +330,8 @@ TB_DEV float tb_f16_value(uint32_t bits)
 #define TB_MAX_CHUNKS 1025
 
 typedef struct tb_span {
-    const char *base; /* aligned, `shift` elements before element 0 */
+    const char *row;  /* aligned, `shift` elements before element 0 */
+    const char *base; /* the same, or where a copy of a part of the row would have it */
     uint32_t shift, length;
     uint32_t chunk_pieces; /* 2, or 8 for rows of more than 2^20 elements */
     int32_t dtype;
@@ -216,7 +345,8 @@ TB_DEV uint32_t tb_bytes(int32_t dtype)
 TB_DEV tb_span tb_make_span(const void *row, int32_t dtype, uint32_t length)
 {
     uint32_t bytes = tb_bytes(dtype), shift = (uint32_t)((uintptr_t)row / bytes) % 4;
-    tb_span span = {(const char *)row - shift * bytes, shift, length, length <= (1u << 20) ? 2u : 8u, dtype};
+    const char *base = (const char *)row - shift * bytes;
+    tb_span span = {base, base, shift, length, length <= (1u << 20) ? 2u : 8u, dtype};
     return span;
 }
 
@@ -256,8 +386,8 @@ TB_DEV bool tb_group_inside(const tb_span &span, uint32_t first)
 TB_DEV float tb_load(const tb_span &span, uint32_t index)
 {
     size_t at = (size_t)span.shift + index;
-    if (span.dtype == TOMBOLA_F32) return ((const float *)span.base)[at];
-    uint32_t bits = ((const uint16_t *)span.base)[at];
+    if (span.dtype == TOMBOLA_F32) return ((const float *)span.row)[at];
+    uint32_t bits = ((const uint16_t *)span.row)[at];
     return span.dtype == TOMBOLA_F16 ? tb_f16_value(bits) : law_float(bits << 16);
 }
 

@@ -180,7 +180,7 @@ TB_DEV tb_weigher tb_make_weigher(bool probabilities, float maximum)
         w.scale = law_float((uint32_t)(first + 127) << 23);
         w.scale2 = law_float((uint32_t)(power - first + 127) << 23);
     } else if (!flat) {
-        w.scale = law_temperature(1.0f).scale;
+        w.scale = LAW_LOG2E; /* divided by 1 */
     }
     return w;
 }
@@ -297,82 +297,10 @@ typedef struct tb_facts {
     uint32_t least;    /* key of the least of K0 */
 } tb_facts;
 
-/* What one thread gathers. Values fed are the row's, or the filler of tb_fill. */
-typedef struct tb_survey {
-    float maximum, minimum; /* over members; -inf and +inf where there are none */
-    uint32_t members;
-    bool nan, negative;
-} tb_survey;
-
 /* A value outside K0 that sets no status bit: what tb_load_piece fills with. */
 TB_DEV float tb_fill(bool probabilities)
 {
     return probabilities ? 0.0f : -LAW_INF;
-}
-
-TB_DEV tb_survey tb_survey_begin(void)
-{
-    tb_survey s = {-LAW_INF, LAW_INF, 0u, false, false};
-    return s;
-}
-
-TB_DEV void tb_survey_add(tb_survey *s, float x, float fill, float negative_below)
-{
-    bool member = x > fill;
-    s->nan |= x != x;
-    s->negative |= x < negative_below;
-    s->members += member;
-    s->maximum = fmaxf(s->maximum, member ? x : -LAW_INF);
-    s->minimum = fminf(s->minimum, member ? x : LAW_INF);
-}
-
-/* One pass over a row by the whole block. chunk_key (shared, TB_MAX_CHUNKS) receives the greatest key of K0
- * in each chunk (0: none); it may be NULL. */
-TB_DEV tb_facts tb_survey_row(tb_scratch *scratch, const tb_span &span, bool probabilities,
-                              uint32_t *chunk_key)
-{
-    float fill = tb_fill(probabilities), negative_below = probabilities ? 0.0f : -LAW_INF;
-    tb_survey s = tb_survey_begin();
-    uint32_t pieces = tb_span_pieces(span), chunks = tb_span_chunks(span);
-    for (uint32_t chunk = tb_warp(); chunk < chunks; chunk += blockDim.x / 32) {
-        float before = s.maximum;
-        s.maximum = -LAW_INF;
-        for (uint32_t i = 0; i < span.chunk_pieces; i++) {
-            uint32_t piece = chunk * span.chunk_pieces + i;
-            if (piece >= pieces) break;
-            float x[16];
-            tb_load_piece(span, piece, 0, fill, x);
-#pragma unroll
-            for (int j = 0; j < 16; j++) tb_survey_add(&s, x[j], fill, negative_below);
-        }
-        if (chunk_key) {
-            uint32_t key = tb_warp_max(s.maximum > -LAW_INF ? law_key(s.maximum) : 0u);
-            if (tb_lane() == 0) chunk_key[chunk] = key;
-        }
-        s.maximum = fmaxf(s.maximum, before);
-    }
-    uint32_t flags = (s.nan ? TOMBOLA_ROW_NAN : 0u) | (s.negative ? TOMBOLA_ROW_NEGATIVE : 0u);
-    tb_facts facts;
-    facts.all = tb_block_sum(scratch, s.members);
-    facts.greatest = tb_block_max(scratch, s.members ? law_key(s.maximum) : 0u);
-    facts.least = ~tb_block_max(scratch, s.members ? ~law_key(s.minimum) : 0u);
-    bool nan = __syncthreads_or(flags & TOMBOLA_ROW_NAN),
-         negative = __syncthreads_or(flags & TOMBOLA_ROW_NEGATIVE);
-    facts.status = (nan ? TOMBOLA_ROW_NAN : 0u) | (negative ? TOMBOLA_ROW_NEGATIVE : 0u);
-    if (facts.all == 0) facts.status |= TOMBOLA_ROW_EMPTY;
-    if (facts.greatest != TB_KEY_POS_INF) return facts;
-    /* +inf entries: only they are in K0 */
-    uint32_t infinite = 0;
-#pragma unroll 1
-    for (uint32_t load = tb_warp(); load < pieces * 4; load += blockDim.x / 32) {
-        float x[4];
-        tb_load_piece(span, load / 4, load % 4, fill, x);
-        for (int j = 0; j < 4; j++) infinite += x[j] == LAW_INF;
-    }
-    facts.all = tb_block_sum(scratch, infinite);
-    facts.least = TB_KEY_POS_INF;
-    facts.status |= TOMBOLA_ROW_POS_INF;
-    return facts;
 }
 
 /* The floor of K0. */

@@ -47,7 +47,7 @@ bool direct_workspace(suite *s, direct *d, const tombola_context *context, tombo
     tombola_error error = {0};
     tombola_result result = tombola_workspace_size(context, call, &call->workspace_size, &error);
     if (result == TOMBOLA_ERROR_UNSUPPORTED)
-        suite_skip(s, error.message);
+        suite_unserved(s, error.message);
     else if (result)
         suite_check(s, false, "workspace: %s", error.message);
     if (result) return false;

@@ -36,13 +36,21 @@ extern int variant_count;
 void suite_check(suite *s, bool good, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void suite_skip(suite *s, const char *reason);
 
-/* Counts the end of vector_check or sweep_run: a call that the backend says it does not do is a skip. */
+/* A call that the backend says it does not do: a skip; but that a forced variant does not do it is no test.
+ */
+void suite_unserved(suite *s, const char *message);
+
+/* Counts the end of vector_check or sweep_run. */
 void suite_result(suite *s, bool good, const char *text, const char *what);
+
+/* Whether variant v runs case i: the plan's own choice always, of the forced ones about `share` a case, in
+ * turns, so that over the cases each gets its part. All of them on every case would take too long. */
+bool variant_turn(int v, int64_t i, int share);
 
 /* Calls body(s, job, i) for i = 0 .. count - 1 on the options' threads, each with a lane. */
 void suite_parallel(suite *s, void (*body)(suite *s, void *job, int64_t i), void *job, int64_t count);
 
-void suite_vectors(suite *s);    /* every vector, every layout, every variant */
+void suite_vectors(suite *s);    /* every vector in every layout, the variants in turns */
 void suite_random(suite *s);     /* random calls against the reference */
 void suite_anomalies(suite *s);  /* every kind of row by every kind of chain, good rows between bad ones */
 void suite_invariance(suite *s); /* a row alone, in a batch, at any slot, stride, alignment, stream */

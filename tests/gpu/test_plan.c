@@ -179,6 +179,63 @@ static void a_forced_variant_is_used_or_refused(void **state)
     assert_string_equal(plan.launch[0].kernel, "tombola_generic");
 }
 
+/* Every variant that tests force runs under its own name, or says that it does not do the call. */
+static void variants_run_under_their_names(void **state)
+{
+    (void)state;
+    static const tombola_step top_k = {.kind = TOMBOLA_TOP_K, .k = 50};
+    for (int d = 0; d < COUNT(devices); d++)
+        for (int v = 0; tb_cuda_variants[v]; v++) {
+            const char *name = tb_cuda_variants[v];
+            bool ran = false;
+            for (int sort = 0; sort < 6; sort++) { /* filtered or not: a token, the whole row, by rejection */
+                tombola_call call = call_of(8, 32000, TOMBOLA_F32, &top_k, sort % 2);
+                if (sort / 2 == 1) call.tokens = NULL, call.probabilities = float_output;
+                if (sort / 2 == 2) call.method = TOMBOLA_DUAL_PIVOT;
+                tb_cuda_plan plan = tb_cuda_choose(&devices[d], &call, name);
+                if (plan.launch_count == 0) continue;
+                ran = true;
+                check_plan(&devices[d], &call, &plan);
+                if (!strcmp(name, "generic")) continue; /* stands for rejection too */
+                assert_int_equal(strncmp(plan.launch[0].kernel + 8, name, strcspn(name, "_")), 0);
+            }
+            if (devices[d].major == 9 || devices[d].major == 10) assert_true(ran);
+        }
+    tombola_call call = call_of(8, 32000, TOMBOLA_F32, &top_k, 1);
+    call.tokens = NULL, call.probabilities = float_output;
+    assert_int_equal(tb_cuda_choose(&h200, &call, "whole_c4").launch[0].cluster, 4);
+    assert_int_equal(tb_cuda_choose(&h200, &call, "generic_c16").launch[0].cluster, 16);
+    assert_int_equal(tb_cuda_choose(&h200, &call, "whole_c3").launch_count, 0);
+    assert_int_equal(tb_cuda_choose(&devices[0], &call, "whole_c4").launch_count, 0);
+}
+
+/* Whole-row outputs: one kernel, the row in its blocks' shared memory; the generic one for what it lacks. */
+static void whole_rows(void **state)
+{
+    (void)state;
+    static const tombola_step steps[] = {{.kind = TOMBOLA_TOP_P, .value = 0.9f},
+                                         {.kind = TOMBOLA_TOP_P, .value = 0.8f}};
+    tombola_call call = call_of(512, 128256, TOMBOLA_F32, steps, 1);
+    call.tokens = NULL, call.probabilities = float_output;
+    tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
+    assert_int_equal(plan.launch_count, 1);
+    assert_string_equal(plan.launch[0].kernel, "tombola_whole_f32");
+    assert_int_equal(plan.launch[0].cluster, 8);
+    assert_true(3 * (plan.launch[0].shared_bytes + 1024) <= 233472); /* three blocks a multiprocessor */
+    call.rows = 1;
+    assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].cluster, 16);
+    call.dtype = TOMBOLA_BF16;
+    assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_whole_bf16");
+    call.tokens = int_output;
+    assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_generic");
+    call.tokens = NULL;
+    call.step_count = 2;
+    assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_generic");
+    call = call_of(4, 1 << 22, TOMBOLA_F32, steps, 1); /* 16 MB a row */
+    call.tokens = NULL, call.probabilities = float_output;
+    assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_generic");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +244,8 @@ int main(void)
         cmocka_unit_test(a_plan_depends_on_shapes_alone),
         cmocka_unit_test(few_rows_get_many_blocks),
         cmocka_unit_test(a_forced_variant_is_used_or_refused),
+        cmocka_unit_test(variants_run_under_their_names),
+        cmocka_unit_test(whole_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

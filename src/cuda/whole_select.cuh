@@ -1,0 +1,268 @@
+/*
+ * Where a row that lies in the shared memory of its team is cut: the last token with fewer than k greater
+ * ones and less than `target` mass in them, found exactly.
+ *
+ * An interval of values that holds the cut is narrowed by histograms. Bins hold the exact counts, and where
+ * there is a target the exact masses, of their tokens, so one bin is left each time; no bound on masses, no
+ * second look at what lies above. The interval begins where it is known, or only likely, that the cut does
+ * not lie below: only tokens in it are counted, which mostly are few. Is the guess wrong, then the rest of
+ * the row is what is left, and all that was counted is above it. At last the bin's few tokens are listed and
+ * each is ranked against all.
+ */
+#ifndef TB_CUDA_WHOLE_SELECT_CUH
+#define TB_CUDA_WHOLE_SELECT_CUH
+
+#include "whole_bins.cuh"
+
+/* ---- lists ---- */
+
+/* Lists the tokens of the interval (of one of its bins, if bin >= 0) above the floor, and their weights.
+ * Returns their number; no list if it is more than TB_WHOLE_LIST. */
+template <class R>
+TB_DEV uint32_t tb_whole_gather(R &r, const tb_whole_bins &bins, int bin, const tb_cut &cut)
+{
+    tb_whole_shared *s = r.s;
+    const tb_weigher w = r.weigher;
+    const tb_team team = r.team;
+    uint64_t *own = team.size == 1 ? s->list : s->own;
+    tb_whole_reclaim(r);
+    if (threadIdx.x == 0) s->cursor = 0;
+    __syncthreads();
+    bool full = false;
+#pragma unroll 2
+    for (uint32_t j = 0, loads = tb_whole_loads(r.part); j < loads; j++) {
+        uint32_t vector = r.part.first + j * 32 + tb_lane();
+        if (vector >= r.part.end) break;
+        const uint4 v = r.keep[j * TB_WHOLE_THREADS + threadIdx.x];
+        if (!tb_whole_reaches<R>(v, bins.least) || full) continue;
+#pragma unroll 1
+        for (int e = 0; e < R::width; e++) {
+            float x = tb_whole_element<R>(v, e);
+            uint32_t index = tb_whole_index(r, vector) + e;
+            if (!(x >= bins.least && x <= bins.top)) continue;
+            if (bin >= 0 && tb_whole_bin(bins, x) != (uint32_t)bin) continue;
+            if (cut.partial && !tb_in_cut(cut, x, index)) continue;
+            uint32_t at = atomicAdd(&s->cursor, 1u);
+            if (at < TB_WHOLE_LIST)
+                own[at] = tb_place(law_key(x), index);
+            else
+                full = true;
+        }
+    }
+    tb_team_barrier(team);
+    uint32_t mine = tb_lane() < team.size ? *tb_team_at(team, &s->cursor, tb_lane()) : 0;
+    uint32_t end = tb_warp_scan(mine), total = tb_warp_sum(mine);
+    r.pulled = team.size > 1;
+    if (total > TB_WHOLE_LIST) return total;
+    /* each warp takes over the tokens of some blocks */
+    for (uint32_t from = tb_warp(); from < team.size; from += TB_WHOLE_WARPS) {
+        uint32_t n = __shfl_sync(TB_WHOLE_WARP, mine, from),
+                 start = __shfl_sync(TB_WHOLE_WARP, end, from) - n;
+        const uint64_t *theirs = tb_team_at(team, own, from);
+        for (uint32_t i = tb_lane(); i < n; i += 32) {
+            uint64_t place = theirs[i];
+            s->list[start + i] = place;
+            s->weight[start + i] = tb_weight(w, law_key_value(tb_place_key(place)));
+        }
+    }
+    __syncthreads();
+    return total;
+}
+
+/* Cuts a list of n tokens, `above` tokens of mass `mass_above` being greater than all of it: lowers *set to
+ * the last token that stays. */
+template <class R>
+TB_DEV void tb_whole_cut_list(R &r, bool by_index, uint32_t n, uint32_t k, uint64_t target, uint32_t above,
+                              uint64_t mass_above, bool mass_known, tb_whole_set *set)
+{
+    tb_whole_shared *s = r.s;
+    /* each token by one lane, or where they are few by two or four, which share its comparisons */
+    const uint32_t lanes = n <= TB_WHOLE_THREADS / 4 ? 4 : n <= TB_WHOLE_THREADS / 2 ? 2 : 1;
+    const uint32_t self = threadIdx.x / lanes;
+    uint64_t place = self < n ? s->list[self] : 0, mass = 0;
+    uint64_t least = by_index ? place : tb_floor_of_key(tb_place_key(place) + 1) - 1;
+    uint32_t greater = 0;
+    const bool weigh = target != TB_NO_TARGET;
+    if (tb_warp() * 32 < n * lanes) {
+        if (weigh) {
+#pragma unroll 4
+            for (uint32_t j = threadIdx.x % lanes; j < n; j += lanes) {
+                bool over = s->list[j] > least;
+                greater += over;
+                mass += over ? s->weight[j] : 0;
+            }
+        } else {
+#pragma unroll 4
+            for (uint32_t j = threadIdx.x % lanes; j < n; j += lanes) greater += s->list[j] > least;
+        }
+    }
+    for (uint32_t d = 1; d < lanes; d *= 2) {
+        greater += __shfl_xor_sync(TB_WHOLE_WARP, greater, d);
+        mass += __shfl_xor_sync(TB_WHOLE_WARP, mass, d);
+    }
+    bool stays = self < n && threadIdx.x % lanes == 0 && above + greater < k && mass_above + mass < target;
+    uint64_t floor = tb_warp_max64(stays ? ~(by_index ? place : tb_floor_of_key(tb_place_key(place))) : 0);
+    uint64_t kept_mass = stays ? s->weight[self] : 0;
+    uint32_t kept = stays;
+    if (tb_lane() == 0) s->least_place[tb_warp()] = floor;
+    tb_block_sums(&s->scratch, &kept_mass, &kept);
+    floor = tb_warp_max64(tb_lane() < TB_WHOLE_WARPS ? s->least_place[tb_lane()] : 0);
+    if (kept && ~floor > set->floor) set->floor = ~floor;
+    set->count = above + kept;
+    set->mass = mass_above + kept_mass;
+    set->measured = mass_known;
+}
+
+/* The place of token number `number` (from 0) in index order among those of one key in the cut. There is
+ * such a token. */
+template <class R> TB_DEV uint64_t tb_whole_locate_tie(R &r, uint32_t key, const tb_cut &cut, uint32_t number)
+{
+    const float value = law_key_value(key);
+    uint32_t n = 0;
+    auto is = [&](float x, uint32_t index) {
+        return x == value && (!cut.partial || tb_in_cut(cut, x, index));
+    };
+    tb_whole_each(r, [&](float(&x)[R::width], uint32_t vector, uint4 *, auto) {
+#pragma unroll
+        for (int e = 0; e < R::width; e++) n += is(x[e], tb_whole_index(r, vector) + e);
+    });
+    n = tb_warp_sum(n);
+    const uint4 *all = tb_whole_exchange(r, make_uint4(n, 0, 0, 0));
+    uint32_t self = r.team.rank * TB_WHOLE_WARPS + tb_warp(), before = 0, index = ~0u;
+    for (uint32_t i = tb_lane(); i < self; i += 32) before += all[i].x;
+    before = tb_warp_sum(before);
+    if (before <= number && number - before < n) {
+        uint32_t rest = number - before;
+        for (uint32_t j = 0, loads = tb_whole_loads(r.part); j < loads; j++) { /* whole warps */
+            uint32_t vector = r.part.first + j * 32 + tb_lane(), here = 0;
+            bool there = vector < r.part.end;
+            uint4 v = there ? r.keep[j * TB_WHOLE_THREADS + threadIdx.x] : make_uint4(0, 0, 0, 0);
+#pragma unroll
+            for (int e = 0; e < R::width; e++)
+                here += there && is(tb_whole_element<R>(v, e), tb_whole_index(r, vector) + e);
+            uint32_t inclusive = tb_warp_scan(here), whole = __shfl_sync(TB_WHOLE_WARP, inclusive, 31);
+            if (rest >= whole) {
+                rest -= whole;
+                continue;
+            }
+            uint32_t prefix = inclusive - here, mine = ~0u;
+#pragma unroll
+            for (int e = 0; e < R::width; e++) {
+                uint32_t i = tb_whole_index(r, vector) + e;
+                bool member = there && is(tb_whole_element<R>(v, e), i);
+                if (member && prefix == rest) mine = i;
+                prefix += member;
+            }
+            index = tb_warp_min(mine);
+            break;
+        }
+    }
+    all = tb_whole_exchange(r, make_uint4(index, 0, 0, 0));
+    index = ~0u;
+    for (uint32_t i = tb_lane(); i < r.team.size * TB_WHOLE_WARPS; i += 32)
+        index = index < all[i].x ? index : all[i].x;
+    return tb_place(key, tb_warp_min(index));
+}
+
+/* Cuts a value that `inside` tokens have: with ties INDEX fewer than k of them, and those with less than
+ * `target` mass before them, stay. Count and mass of those that do in *set. */
+template <class R>
+TB_DEV void tb_whole_cut_value(R &r, bool by_index, uint32_t key, uint32_t inside, uint32_t k,
+                               uint64_t target, const tb_cut &cut, tb_whole_set *set)
+{
+    uint64_t w = tb_weight(r.weigher, law_key_value(key)), place = tb_floor_of_key(key);
+    uint32_t stay = inside;
+    if (by_index) {
+        if (k < stay) stay = k;
+        if (target != TB_NO_TARGET && w && (target + w - 1) / w < stay)
+            stay = (uint32_t)((target + w - 1) / w);
+        if (stay < inside) place = tb_whole_locate_tie(r, key, cut, stay - 1);
+    }
+    if (place > set->floor) set->floor = place;
+    set->count = stay;
+    set->mass = stay * w;
+}
+
+/* ---- the cut ---- */
+
+/*
+ * Keeps those tokens of *set with fewer than k greater ones and less than `target` mass in them (k, target >=
+ * 1; TB_NO_COUNT and TB_NO_TARGET: no limit). With a target the set must be measured.
+ */
+template <class R>
+TB_DEV void tb_whole_select(R &r, bool by_index, uint32_t k, uint64_t target, tb_whole_set *set)
+{
+    const bool weigh = target != TB_NO_TARGET;
+    const uint32_t groups = r.team.size * TB_WHOLE_GROUPS, bottom = tb_place_key(set->floor);
+    const tb_cut cut = tb_make_cut(set->floor);
+    uint32_t low = bottom, high = r.greatest, above = 0;
+    uint64_t mass_above = 0;
+    bool sure = true, linear = !r.weigher.probabilities, list = false; /* sure: the cut is not below `low` */
+    /* n tokens of weight at most w, with n * w <= mass - target, are none of the first `target` mass */
+    auto bound_by_mass = [&]() {
+        return weigh ? tb_whole_key_of_weight(r, bottom, (set->mass - target) / set->count + 1) : bottom;
+    };
+    if (k <= groups) {
+        uint32_t bound = tb_whole_group_bound(r, k, bottom);
+        if (bound > low) low = bound;
+        list = bound && k <= groups / 2 && k <= TB_WHOLE_LIST / 2; /* perhaps a list at once */
+    } else if (!weigh || tb_whole_peaked(r, bottom, set->mass)) {
+        /* Few tokens hold much of the mass, or k is not large: nearly all groups reach a value that the
+         * cut probably lies above. */
+        uint32_t bound = tb_whole_group_bound(r, groups - groups / 32, bottom);
+        if (!weigh && bound && k > 2 * groups) { /* lower: in proportion to the range down to there */
+            float top = law_key_value(r.greatest), down = top - law_key_value(bound);
+            float least = top - down * (k > 16 * groups ? 2.5f : k > 4 * groups ? 1.5f : 1.25f);
+            bound = least > -LAW_INF && least < top ? law_key(least) : 0;
+        }
+        if (bound > low) low = bound, sure = false;
+    }
+    if (sure && k > groups) low = bound_by_mass();
+    for (;;) {
+        const tb_whole_bins bins = tb_whole_make_bins(low, high, linear);
+        int bin = -1;
+        if (!list) {
+            tb_whole_fill(r, bins, cut, weigh);
+            const tb_whole_found found =
+                tb_whole_find(r, k - above, weigh ? target - mass_above : target, weigh);
+            if (!found.reached) { /* all of the interval stays */
+                above += found.all;
+                mass_above += found.all_mass;
+                if (!sure) {
+                    high = low - 1;
+                    low = bound_by_mass();
+                    sure = true;
+                    continue;
+                }
+                if (tb_floor_of_key(low) > set->floor) set->floor = tb_floor_of_key(low);
+                set->count = above;
+                set->mass = mass_above;
+                set->measured = weigh;
+                return;
+            }
+            above += found.before;
+            mass_above += found.mass;
+            bin = (int)found.bin;
+            if (found.inside > TB_WHOLE_LIST) {
+                tb_whole_narrow(bins, found.bin, &low, &high);
+                linear = false;
+                sure = true;
+                if (low < high) continue;
+                tb_whole_cut_value(r, by_index, low, found.inside, k - above,
+                                   weigh ? target - mass_above : target, cut, set);
+                set->count += above;
+                set->mass += mass_above;
+                set->measured = weigh;
+                return;
+            }
+        }
+        uint32_t n = tb_whole_gather(r, bins, bin, cut);
+        if (n <= TB_WHOLE_LIST) {
+            tb_whole_cut_list(r, by_index, n, k, target, above, mass_above, weigh || !above, set);
+            return;
+        }
+        list = false;
+    }
+}
+
+#endif

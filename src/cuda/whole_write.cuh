@@ -1,0 +1,252 @@
+/*
+ * What the kernels for whole-row outputs write, and the order of their steps.
+ */
+#ifndef TB_CUDA_WHOLE_WRITE_CUH
+#define TB_CUDA_WHOLE_WRITE_CUH
+
+#include "whole_select.cuh"
+
+/* Renormalised probabilities. `stored`: the ratios lie where the values were, and all tokens are kept. */
+template <class R>
+TB_DEV void tb_whole_write_probabilities(const R &r, float *out, const tb_whole_set &set, bool stored)
+{
+    const tb_weigher w = r.weigher;
+    const tb_cut cut = tb_make_cut(set.floor);
+    const float scale = tb_renorm_scale(w, set.mass);
+    /* 16 bytes at a time where a vector's place in the output suits */
+    const bool aligned = (((uint32_t)((uintptr_t)out >> 2) - r.part.shift) & 3u) == 0;
+    auto put = [&](const float(&p)[R::width], uint32_t vector, auto whole) {
+        uint32_t first = tb_whole_index(r, vector);
+        if (aligned && (whole.value || tb_whole_inside<R>(r.part, vector))) {
+#pragma unroll
+            for (int e = 0; e < R::width; e += 4)
+                tb_store16(out + first + e, make_uint4(law_bits(p[e]), law_bits(p[e + 1]), law_bits(p[e + 2]),
+                                                       law_bits(p[e + 3])));
+            return;
+        }
+#pragma unroll
+        for (int e = 0; e < R::width; e++)
+            if (first + e < r.part.length) out[first + e] = p[e];
+    };
+    auto write = [&](auto ratio) {
+        tb_whole_each(r, [&](float(&x)[R::width], uint32_t vector, uint4 *at, auto whole) {
+            tb_whole_trim(r, cut, x, vector);
+#pragma unroll
+            for (int e = 0; e < R::width; e++) {
+                float p = tb_renormalised(w.probabilities, ratio(x[e]), scale);
+                x[e] = x[e] >= cut.value ? p : 0.0f;
+            }
+            put(x, vector, whole);
+        });
+    };
+    if (stored)
+        tb_whole_each(r, [&](float(&x)[R::width], uint32_t vector, uint4 *at, auto whole) {
+#pragma unroll
+            for (int e = 0; e < R::width; e++) x[e] = tb_renormalised(false, x[e], scale);
+            put(x, vector, whole);
+        });
+    else if (w.plain)
+        write([&](float x) { return tb_ratio_plain(w, x); });
+    else
+        write([&](float x) { return w.flat ? 1.0f : x * w.scale * w.scale2; });
+}
+
+/* The row's own bits where kept, -inf elsewhere. */
+template <class R> TB_DEV void tb_whole_write_masked(const R &r, char *out, const tb_whole_set &set)
+{
+    const tb_cut cut = tb_make_cut(set.floor);
+    constexpr uint32_t none = R::dtype == TOMBOLA_F32   ? 0xff800000u
+                              : R::dtype == TOMBOLA_F16 ? 0xfc00fc00u
+                                                        : 0xff80ff80u;
+    const bool aligned = (((uint32_t)((uintptr_t)out / R::bytes) - r.part.shift) & (R::width - 1)) == 0;
+    tb_whole_each(r, [&](float(&x)[R::width], uint32_t vector, uint4 *at, auto whole) {
+        const uint4 v = *at;
+        uint32_t first = tb_whole_index(r, vector), word[4] = {v.x, v.y, v.z, v.w};
+        tb_whole_trim(r, cut, x, vector);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (R::bytes == 4) {
+                word[i] = x[i] >= cut.value ? word[i] : none;
+            } else {
+                uint32_t mask = (x[2 * i % R::width] >= cut.value ? 0xffffu : 0u) |
+                                (x[(2 * i + 1) % R::width] >= cut.value ? 0xffff0000u : 0u);
+                word[i] = (word[i] & mask) | (none & ~mask);
+            }
+        }
+        if (aligned && (whole.value || tb_whole_inside<R>(r.part, vector))) {
+            tb_store16(out + (size_t)first * R::bytes, make_uint4(word[0], word[1], word[2], word[3]));
+            return;
+        }
+#pragma unroll
+        for (int e = 0; e < R::width; e++) {
+            if (first + e >= r.part.length) continue;
+            if (R::bytes == 4)
+                ((uint32_t *)out)[first + e] = word[e % 4];
+            else
+                ((uint16_t *)out)[first + e] = (uint16_t)(word[e / 2 % 4] >> e % 2 * 16);
+        }
+    });
+}
+
+/* Kept ids in order; `counts` are the words of tb_whole_measure. */
+template <class R>
+TB_DEV void tb_whole_write_ids(const R &r, int32_t *ids, int64_t capacity, const tb_whole_set &set,
+                               const uint4 *counts)
+{
+    const tb_cut cut = tb_make_cut(set.floor);
+    const uint32_t self = r.team.rank * TB_WHOLE_WARPS + tb_warp();
+    uint32_t before = 0;
+    for (uint32_t i = tb_lane(); i < self; i += 32) before += counts[i].z;
+    int64_t at = tb_warp_sum(before);
+    bool any = counts[self].z > 0;
+    for (uint32_t j = 0, loads = tb_whole_loads(r.part); any && j < loads && at < capacity; j++) {
+        uint32_t vector = r.part.first + j * 32 + tb_lane(), members = 0, first = tb_whole_index(r, vector);
+        if (vector < r.part.end) {
+            uint4 v = r.keep[j * TB_WHOLE_THREADS + threadIdx.x];
+#pragma unroll
+            for (int e = 0; e < R::width; e++)
+                members |= (uint32_t)tb_in_cut(cut, tb_whole_element<R>(v, e), first + e) << e;
+        }
+        if (!__any_sync(TB_WHOLE_WARP, members)) continue;
+        uint32_t inclusive = tb_warp_scan(__popc(members));
+        int64_t to = at + inclusive - __popc(members);
+        for (; members; members &= members - 1, to++)
+            if (to < capacity) ids[to] = (int32_t)(first + __ffs((int)members) - 1);
+        at += __shfl_sync(TB_WHOLE_WARP, inclusive, 31);
+    }
+    /* the rest of the ids, by all blocks */
+    uint32_t threads = r.team.size * TB_WHOLE_THREADS;
+    for (int64_t i = set.count + (r.team.rank * TB_WHOLE_THREADS + threadIdx.x); i < capacity; i += threads)
+        ids[i] = -1;
+}
+
+/* A row without a token. `length` elements of it are written; none to a place that is not known. */
+template <class R>
+TB_DEV void tb_whole_write_void(const R &r, const tombola_call &call, int64_t index, bool placed,
+                                int64_t start, uint32_t length, uint32_t status)
+{
+    uint32_t begin = (uint32_t)((uint64_t)length * r.team.rank / r.team.size);
+    uint32_t end = (uint32_t)((uint64_t)length * (r.team.rank + 1) / r.team.size);
+    if (call.probabilities)
+        tb_flood((char *)(call.probabilities + index * call.probabilities_stride), 4, begin, end, 0);
+    if (call.masked_logits && (placed || call.masked_logits != call.data))
+        tb_flood(tb_masked_row(call, index, start), R::bytes, begin, end, tb_masked_word(R::dtype));
+    if (r.team.rank) return;
+    tb_fill_row(call.status, index, 1, status);
+    tb_fill_row(call.kept_count, index, 1, 0);
+    tb_fill_row(call.kept_ids, index, call.kept_capacity, -1);
+    tb_fill_row(call.kept_mass, index, 1, (uint64_t)0);
+    tb_fill_row(call.total_mass, index, 1, (uint64_t)0);
+}
+
+/* The row's chain, on the row in shared memory. */
+template <class R> TB_DEV void tb_whole_run_chain(R &r, const tombola_call &call, tb_whole_set *set)
+{
+    const tb_whole_chain chain = r.s->chain;
+    const bool by_index = call.ties == TOMBOLA_TIES_INDEX, p_on = chain.p < 1.0f;
+    bool greedy = chain.temperature != 1.0f && !tb_set_temperature(&r.weigher, chain.temperature);
+    /* first what stands before top_p, which is everything where there is none; then top_p and the rest */
+#pragma unroll 1
+    for (int stage = 0; stage < (p_on && !greedy ? 2 : 1); stage++) {
+        uint32_t k = stage ? chain.k_after : chain.k_before;
+        float q = stage ? chain.q_after : chain.q_before;
+        uint64_t target = TB_NO_TARGET;
+        if (!stage && !p_on) {
+            if (chain.k_after < k) k = chain.k_after;
+            q = fmaxf(q, chain.q_after);
+        }
+        if (stage) {
+            if (!set->measured) tb_whole_measure(r, set, TB_WEIGH);
+            target = law_top_p_target(chain.p, set->mass);
+        }
+        if (greedy) k = 1, q = 0.0f;
+        if (k != TB_NO_COUNT || target != TB_NO_TARGET)
+            tb_whole_select(r, by_index || greedy, k, target, set);
+        if (q > 0.0f) {
+            uint64_t least = law_min_p_weight(q, tb_weight(r.weigher, r.weigher.maximum));
+            uint64_t floor = tb_floor_of_key(tb_whole_key_of_weight(r, tb_place_key(set->floor), least));
+            if (floor > set->floor) set->floor = floor, set->measured = false;
+        }
+    }
+}
+
+/* One row, start to end, by a team. */
+template <int dtype>
+TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_team &team, int64_t index)
+{
+    typedef tb_whole_row<dtype> R;
+    const tombola_call &call = params.call;
+    R r;
+    tb_whole_lay_out(r, memory, team);
+    int64_t start, length;
+    const bool located = tb_gpu_locate(call, index, &start, &length);
+    r.part =
+        tb_whole_share(r, (const char *)call.data + (size_t)start * R::bytes, located ? (uint32_t)length : 0);
+    const int64_t slot = tb_gpu_slot(call, index);
+    const bool writes = threadIdx.x == 0 && r.team.rank == 0;
+    if (call.advance_offsets && slot >= 0 && writes) tb_next_offsets(params)[index] = call.offsets[slot] + 1;
+    uint32_t status = tb_whole_read(r, params, located, slot);
+    if (r.s->chain.bad) status = TOMBOLA_ROW_BAD_PARAM;
+    if (status & (TOMBOLA_ROW_BAD_PARAM | TOMBOLA_ROW_EMPTY)) {
+        tb_whole_arrive(r);
+        tb_whole_write_void(r, call, index, located, start, (uint32_t)length, status);
+        tb_whole_wait(r);
+        return;
+    }
+    const bool probabilities = call.kind == TOMBOLA_PROBABILITIES,
+               ids = call.kept_ids && call.kept_capacity > 0;
+    r.weigher = tb_make_weigher(probabilities, law_key_value(r.greatest));
+    const tb_facts facts = {status, 0, r.greatest, 0};
+    const uint64_t all = tb_floor_of_all(facts, probabilities);
+    tb_whole_set set = {all, 0, 0, false};
+    if (call.step_count) tb_whole_run_chain(r, call, &set);
+
+    const bool weigh = call.probabilities || call.kept_mass || call.total_mass;
+    bool stored = false;
+    const uint4 *counts = NULL;
+    if (ids || (!set.measured && (weigh || call.kept_count))) {
+        /* softmax alone: what is written is made from the ratios, once */
+        stored = R::dtype == TOMBOLA_F32 && r.weigher.plain && set.floor == all && call.probabilities &&
+                 !call.masked_logits && !ids && !call.kept_count;
+        counts = tb_whole_measure(r, &set,
+                                  stored                   ? TB_WEIGH_AND_STORE
+                                  : weigh && !set.measured ? TB_WEIGH
+                                                           : TB_COUNT_ONLY);
+    }
+    if (writes) {
+        if (call.status) call.status[index] = status;
+        if (call.kept_count) call.kept_count[index] = (int32_t)set.count;
+        if (call.kept_mass) call.kept_mass[index] = set.mass;
+        if (call.total_mass) call.total_mass[index] = set.mass; /* the plan: without filters only */
+    }
+    if (ids)
+        tb_whole_write_ids(r, call.kept_ids + index * call.kept_capacity, call.kept_capacity, set, counts);
+    tb_whole_arrive(r);
+    if (call.masked_logits) tb_whole_write_masked(r, tb_masked_row(call, index, start), set);
+    if (call.probabilities)
+        tb_whole_write_probabilities(r, call.probabilities + index * call.probabilities_stride, set, stored);
+    tb_whole_wait(r); /* nobody leaves whose shared memory is being read */
+}
+
+#ifndef TB_EMULATION
+template <int dtype> TB_DEV void tb_whole_kernel(const tb_cuda_params &params, char *memory)
+{
+    const tb_team team = tb_cluster_team();
+#if __CUDA_ARCH__ >= 900
+    if (team.size > 1) {
+        if (threadIdx.x == 0) {
+            tb_whole_shared *s = (tb_whole_shared *)memory;
+            tb_mail_init(&s->box[0], TB_WHOLE_WARPS);
+            tb_mail_init(&s->box[1], TB_WHOLE_WARPS);
+            tb_mail_init_done();
+        }
+        __syncwarp();
+        tb_cluster_arrive_relaxed<2>(); /* the others wait for it in tb_whole_read */
+    }
+#endif
+    tb_wait_for_inputs();
+    tb_whole_run<dtype>(params, memory, team, blockIdx.x / team.size);
+}
+#endif
+
+#endif
