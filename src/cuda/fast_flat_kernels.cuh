@@ -10,11 +10,11 @@
 
 #define TB_JOIN2(a, b) a##b
 #define TB_JOIN(a, b) TB_JOIN2(a, b)
-#define TB_KERNEL(name, blocks, threads, per_sm, vectors, left)                                              \
+#define TB_KERNEL(name, blocks, threads, per_sm, vectors, depth, left)                                       \
     extern "C" __global__ void __launch_bounds__(threads, per_sm)                                            \
         TB_JOIN(tombola_flat_##name##_, TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)     \
     {                                                                                                        \
-        tb_flat_rows<TB_KERNEL_DTYPE, blocks, threads, vectors, left>(params);                               \
+        tb_flat_rows<TB_KERNEL_DTYPE, blocks, threads, vectors, depth, left>(params);                        \
     }
 
 #define TB_TILE (TB_KERNEL_DTYPE == TOMBOLA_F32 ? 4 : 2)
@@ -23,11 +23,11 @@ static_assert((sizeof(tb_flat_shared<1, 512>) + 127) / 128 * 128 <= TB_FLAT_C1_5
 static_assert((sizeof(tb_flat_shared<8, 256>) + 127) / 128 * 128 <= TB_FLAT_C8_256_BYTES, "plan.c");
 static_assert((sizeof(tb_flat_shared<16, 256>) + 127) / 128 * 128 <= TB_FLAT_C16_256_BYTES, "plan.c");
 
-TB_KERNEL(c1_512, 1, 512, 2, TB_TILE, false)
+TB_KERNEL(c1_512, 1, 512, 2, TB_TILE, TB_TILE, false)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-TB_KERNEL(c8_256, 8, 256, 3, TB_TILE, false)
-TB_KERNEL(c16_256, 16, 256, 2, TB_TILE, false)
-TB_KERNEL(left_c8_256, 8, 256, 3, TB_TILE, true)
+TB_KERNEL(c8_256, 8, 256, 3, TB_TILE, TB_TILE, false)
+TB_KERNEL(c16_256, 16, 256, 2, TB_TILE, 2 * TB_TILE, false)
+TB_KERNEL(left_c8_256, 8, 256, 3, TB_TILE, TB_TILE, true)
 #endif
 
 #ifdef TB_KERNEL_LEFT /* once for all dtypes */

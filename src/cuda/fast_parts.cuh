@@ -223,6 +223,29 @@ TB_DEV uint64_t tb_join(uint32_t high, uint32_t low)
     return ((uint64_t)high << 20) + low;
 }
 
+/* W(t) as two 20-bit digits with these biases, which leave sums as they are modulo 2^32:
+ * e + 8, rounded towards zero, has e's bits down to 2^-20 in its significand; what is left of e, plus 2^-17,
+ * those down to 2^-40. The same operations as law_exp2's, with the rounding to an integer and the scaling by
+ * a power of two done on bits, which changes no result for -64 <= t <= 0. */
+#define TB_HIGH_BIAS 0x41000000u
+#define TB_LOW_BIAS 0x37000000u
+
+TB_DEV void tb_weigh(float t, uint32_t *high, uint32_t *low)
+{
+    float m = t + TB_MAGIC, f = t - (m - TB_MAGIC);
+    f = (f + 1.5f) - 1.5f;
+    float q = LAW_C5;
+    q = __fmaf_rn(q, f, LAW_C4);
+    q = __fmaf_rn(q, f, LAW_C3);
+    q = __fmaf_rn(q, f, LAW_C2);
+    q = __fmaf_rn(q, f, LAW_C1);
+    q = __fmaf_rn(q, f, 1.0f);
+    float e = law_float(law_bits(q) + (law_bits(m) << 23));
+    float upper = __fadd_rz(e, 8.0f);
+    *high = law_bits(upper);
+    *low = law_bits(__fadd_rz(e - (upper - 8.0f), 0x1p-17f));
+}
+
 /* ---- a chain, reduced ----
  *
  * With at most one top_p, K is { fewer than k greater tokens, weight at least w, mass of the greater ones
@@ -461,6 +484,15 @@ template <int dtype, int U> TB_DEV float tb_tile_max(const uint4 (&v)[U])
     }
     if (dtype == TOMBOLA_F16) return tb_max_nan(tb_f16_value(top & 0xffffu), tb_f16_value(top >> 16));
     return tb_max_nan(law_float(top << 16), law_float(top & 0xffff0000u));
+}
+
+/* Greatest value of one vector that has no NaN. */
+template <int dtype> TB_DEV float tb_vector_max(const uint4 &v)
+{
+    if (dtype == TOMBOLA_F32)
+        return fmaxf(fmaxf(law_float(v.x), law_float(v.y)), fmaxf(law_float(v.z), law_float(v.w)));
+    const uint4 one[1] = {v};
+    return tb_tile_max<dtype, 1>(one);
 }
 
 /* NaN becomes -inf: it then is in no K0, as the law has it. */
