@@ -7,43 +7,69 @@
 
 #include "fast_shared.cuh"
 
+#define TB_FOLD_K 80 /* the greatest k that the folds' maxima serve */
+
 /* The f32 mass of the row: *relative in units of 2^-40 * 2^r, r the maximum's reference exponent, and *unit,
  * what turns these into units of 2^-40 of the maximum. By one warp or more, each alone. */
 template <class S> TB_DEV double tb_estimate(const S &s, float maximum, float c, double *unit)
 {
+    const tb_fast_warp *said = S::ALONE ? s.warp : s.word;
     float r = tb_reference_exponent(maximum, c);
     uint64_t fixed = 0;
 #pragma unroll 1
-    for (int i = (int)tb_lane(); i < S::ROW_WARPS; i += 32)
-        fixed += (uint64_t)((double)s.warp[i].fixed *
-                            (double)tb_power(tb_reference_exponent(law_key_value(s.warp[i].key), c) - r));
+    for (int i = (int)tb_lane(); i < S::WORDS; i += 32)
+        fixed += (uint64_t)((double)said[i].fixed *
+                            (double)tb_power(tb_reference_exponent(law_key_value(said[i].key), c) - r));
     *unit = (double)tb_ex2(__fmaf_rn(-maximum, c, r));
     return (double)tb_warp_sum64(fixed);
 }
 
+/* The chain's rule, by one thread. */
+TB_DEV tb_stream_rule tb_make_rule(const tb_fast_chain &chain, uint32_t length)
+{
+    int32_t n_all = (int32_t)length;
+    int32_t k_before = chain.k_before < n_all ? chain.k_before : TB_OFF;
+    int32_t k_after = chain.k_after < n_all ? chain.k_after : TB_OFF;
+    tb_stream_rule rule;
+    rule.p_whole = chain.p_on && k_before == TB_OFF && chain.w_before == 0;
+    rule.before_only = chain.p_on && !rule.p_whole;
+    rule.k = rule.before_only ? k_before : min(k_before, k_after);
+    rule.w = rule.before_only                 ? chain.w_before
+             : chain.w_before > chain.w_after ? chain.w_before
+                                              : chain.w_after;
+    if (chain.flat) rule.w = 0; /* all weigh the same */
+    return rule;
+}
+
 /* The bound by a histogram of the groups' maxima over [least, maximum]; -inf where too little reaches
- * `least`. wanted: mass in units of the maximum's weight, or infinity; k: tokens, or TB_OFF. */
-template <int C, int NT, class S>
+ * `least`. wanted: mass in units of the maximum's weight, or infinity; k: tokens, or TB_OFF. A row has two
+ * tries. By all that seek. */
+template <int C, int NT, int TRY, class S>
 static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float least, float c, int maxima,
                                                            int32_t k, float wanted)
 {
     S &s = *(S *)tb_fast_bytes;
-    const int tid = threadIdx.x, lane = tid & 31;
+    constexpr int SEEKERS = NT - 32;
+    const int tid = tb_seeker(), lane = tid & 31;
     const float bins = 255.0f / fmaxf(maximum - least, 1e-20f);
-    for (int i = tid; i < maxima; i += TB_SEEKERS) {
+    if (TRY) {
+        for (int i = tid; i < 256; i += SEEKERS) s.group_count[i] = 0;
+        tb_seek_barrier<NT>();
+    }
+    for (int i = tid; i < maxima; i += SEEKERS) {
         float m = s.group[i];
         if (m >= least) atomicAdd(&s.group_count[min(255, (int)((maximum - m) * bins))], 1u);
     }
-    tb_seek_barrier();
+    tb_seek_barrier<NT>();
     if (C > 1) {
-        for (int i = tid; i < 32 * C; i += TB_SEEKERS) {
+        for (int i = tid; i < 32 * C; i += SEEKERS) {
             const uint32_t *from = &s.group_count[i % 32 * 8];
             uint4 word = make_uint4(from[0] | from[1] << 16, from[2] | from[3] << 16, from[4] | from[5] << 16,
                                     from[6] | from[7] << 16);
-            tb_mail_16(&s.histogram[blockIdx.x % C][i % 32], i / 32, word, &s.mail_histogram);
+            tb_mail_16(&s.histogram[TRY][blockIdx.x % C][i % 32], i / 32, word, &s.mail_histogram[TRY]);
         }
-        tb_mail_wait(&s.mail_histogram);
-        const uint32_t *counts = (const uint32_t *)s.histogram;
+        tb_mail_wait(&s.mail_histogram[TRY]);
+        const uint32_t *counts = (const uint32_t *)s.histogram[TRY];
         uint32_t even = 0, odd = 0;
         if (tid < 128) {
 #pragma unroll
@@ -54,16 +80,15 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
             s.group_count_all[tid * 2] = even;
             s.group_count_all[tid * 2 + 1] = odd;
         }
-    } else {
-        for (int i = tid; i < 256; i += TB_SEEKERS) s.group_count_all[i] = s.group_count[i];
+        tb_seek_barrier<NT>();
     }
-    tb_seek_barrier();
     if (tid < 32) {
+        const uint32_t *all = C > 1 ? s.group_count_all : s.group_count;
         uint32_t have = 0;
         float mass = 0.0f, one[8], step = __fdividef(-c, bins);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            uint32_t bin = s.group_count_all[lane * 8 + i];
+            uint32_t bin = all[lane * 8 + i];
             one[i] = (float)bin * tb_ex2(((float)(lane * 8 + i) + 0.5f) * step);
             have += bin;
             mass += one[i];
@@ -78,7 +103,7 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         float mass_before = mass_end - mass;
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            before += s.group_count_all[lane * 8 + i];
+            before += all[lane * 8 + i];
             mass_before += one[i];
             if (hit == 256 && ((int32_t)before >= k || mass_before >= wanted)) hit = lane * 8 + i;
             if (full == 256 && before >= 384) full = lane * 8 + i;
@@ -86,13 +111,13 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         hit = tb_warp_min(hit);
         full = tb_warp_min(full);
         /* where groups hold several great tokens their maxima promise too little: take many, and see */
-        if (hit == 256 && k == TB_OFF) hit = full;
+        if (TRY && hit == 256 && k == TB_OFF) hit = full;
         if (lane == 0)
             s.bound = hit == 256   ? -LAW_INF
                       : hit == 255 ? least
                                    : fmaxf(maximum - ((float)hit + 1.01f) / bins, least);
     }
-    tb_seek_barrier();
+    tb_seek_barrier<NT>();
     return s.bound;
 }
 

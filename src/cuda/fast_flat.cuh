@@ -29,9 +29,9 @@ typedef struct __align__(16) tb_flat_mass
 tb_flat_mass;
 
 template <int C, int NT> struct tb_flat_shared {
-    static constexpr int WARPS = NT / 32, ROW_WARPS = C * WARPS;
-    tb_flat_warp warp[ROW_WARPS];
-    tb_flat_mass sum[ROW_WARPS];
+    static constexpr int WARPS = NT / 32;
+    tb_flat_warp warp[WARPS], block_word[C]; /* what each warp, and each block of the row says */
+    tb_flat_mass sum[WARPS], block_sum[C];
     uint64_t mail_maximum, mail_mass; /* mbarriers */
     tb_fast_chain chain;
     uint64_t random;
@@ -71,26 +71,44 @@ template <int dtype> TB_DEV uint4 tb_load_any(const tb_fast_slice &s, uint32_t v
     return tb_load_edge<dtype>(at, vector * tb_fast_vector<dtype>::width - s.shift, s.length);
 }
 
-/* One warp's words to every block of the row; then waits until all have come. */
-template <int C, int WARPS> TB_DEV void tb_exchange(void *all, uint4 word, uint64_t *box, uint32_t parity)
+/* The block's word to every block of the row, by its first warp; then all wait until all have come. */
+template <int C> TB_DEV void tb_exchange(void *all, uint4 word, uint64_t *box, uint32_t parity)
 {
-    int lane = (int)tb_lane(), warp = (int)tb_warp();
-    if (C == 1) {
-        if (lane == 0) ((uint4 *)all)[warp] = word;
-        __syncthreads();
-        return;
+    if (tb_warp() == 0) {
+        if (tb_lane() < C) tb_mail_16((uint4 *)all + blockIdx.x % C, (int)tb_lane(), word, box);
+        if (tb_lane() == 0) tb_mail_expect(box, C * 16);
     }
-    if (lane < C) tb_mail_16((uint4 *)all + blockIdx.x % C * WARPS + warp, lane, word, box);
-    __syncwarp();
-    if (threadIdx.x == 0)
-        tb_mail_expect(box, C * WARPS * 16);
-    else if (lane == 0)
-        tb_mail_arrive(box);
     tb_mail_wait(box, parity);
 }
 
+/* A look of another kind at a warp's chunk: counts the kept tokens, and finds the first of the maximum. */
+template <int dtype>
+static __device__ __noinline__ void tb_flat_look(const tb_fast_slice &slice, uint32_t first, uint32_t end,
+                                                 float maximum, float scale, float least_t, uint32_t *kept,
+                                                 uint32_t *lowest)
+{
+    constexpr int width = tb_fast_vector<dtype>::width;
+    uint32_t n = 0, low = 0xffffffffu;
+#pragma unroll 1
+    for (uint32_t vector = first + tb_lane(); vector < end; vector += 32) {
+        uint4 v = tb_load_any<dtype>(slice, vector);
+#pragma unroll
+        for (int e = 0; e < width; e++) {
+            float x = tb_element<dtype>(v, e);
+            n += x >= TB_LEAST && (least_t == -64.0f || law_exponent(x, maximum, scale) >= least_t);
+            if (x == maximum) low = min(low, vector * width + e - slice.shift);
+        }
+    }
+    *kept = n;
+    *lowest = low;
+}
+
+template <bool x> struct tb_flag {
+    static constexpr bool value = x;
+};
+
 /* The `turn`-th row of a cluster; `sums` of those before it got as far as the second look. */
-template <int dtype, int C, int NT, int U>
+template <int dtype, int C, int NT, int U, int DEPTH>
 TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn, uint32_t &sums)
 {
     typedef tb_flat_shared<C, NT> S;
@@ -99,7 +117,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     S &s = *(S *)tb_flat_bytes;
     uint4 *keep = (uint4 *)(tb_flat_bytes + (sizeof(S) + 127) / 128 * 128);
     const int keep_loads =
-        (int)((tb_dynamic_shared_bytes() - (sizeof(S) + 127) / 128 * 128) / (NT * 16)) / (2 * U) * (2 * U);
+        (int)((tb_dynamic_shared_bytes() - (sizeof(S) + 127) / 128 * 128) / (NT * 16)) / DEPTH * DEPTH;
     const tombola_call &call = params.call;
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, rank = blockIdx.x % C;
     uint32_t *left = (uint32_t *)params.workspace + row;
@@ -126,7 +144,9 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
         constexpr int N = sizeof v / sizeof v[0];
         if (j0 + N <= inner_loads) {
 #pragma unroll
-            for (int j = 0; j < N; j++) v[j] = tb_load16(at + (size_t)(j0 + j) * 512);
+            for (int j = 0; j < N; j++)
+                v[j] = C == 1 ? tb_load_stream(at + (size_t)(j0 + j) * 512)
+                              : tb_load16(at + (size_t)(j0 + j) * 512);
         } else {
 #pragma unroll
             for (int j = 0; j < N; j++)
@@ -138,8 +158,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     bool nan = false;
     bool parsed = false;
 #pragma unroll 1
-    for (int j0 = 0; j0 < loads || !parsed; j0 += 2 * U) {
-        uint4 v[2 * U];
+    for (int j0 = 0; j0 < loads || !parsed; j0 += DEPTH) {
+        uint4 v[DEPTH];
         load_block(j0, v);
         if (!parsed && warp == WARPS - 1) {
             tb_fast_parse(params, row, located, slot, &s.chain);
@@ -152,26 +172,28 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
         parsed = true;
         if (j0 < keep_loads)
 #pragma unroll
-            for (int j = 0; j < 2 * U; j++) keep[(j0 + j) * NT + tid] = v[j];
-        float m = tb_tile_max<dtype, 2 * U>(v);
+            for (int j = 0; j < DEPTH; j++) keep[(j0 + j) * NT + tid] = v[j];
+        float m = tb_tile_max<dtype, DEPTH>(v);
         if (law_isnan(m)) {
             nan = true;
-            tb_drop_nan<dtype, 2 * U>(v);
-            m = tb_tile_max<dtype, 2 * U>(v);
+            tb_drop_nan<dtype, DEPTH>(v);
+            m = tb_tile_max<dtype, DEPTH>(v);
         }
         top = fmaxf(top, m);
     }
     {
         uint32_t key = tb_warp_max(law_key(top));
         uint32_t status = __any_sync(TB_WHOLE_WARP, nan) ? TOMBOLA_ROW_NAN : 0u;
+        if (lane == 0) s.warp[warp] = {key, status, 0};
         if (turn == 0) tb_cluster_wait<C>(); /* all blocks run */
-        tb_exchange<C, WARPS>(s.warp, make_uint4(key, status, 0u, 0u), &s.mail_maximum, turn & 1);
     }
-    uint32_t greatest = 0, status = 0;
-#pragma unroll
-    for (int i = lane; i < S::ROW_WARPS; i += 32) {
-        greatest = max(greatest, s.warp[i].key);
-        status |= s.warp[i].status;
+    __syncthreads();
+    uint32_t greatest = s.warp[lane % WARPS].key, status = s.warp[lane % WARPS].status;
+    if (C > 1) {
+        if (warp == 0) greatest = tb_warp_max(greatest), status = tb_warp_or(status);
+        tb_exchange<C>(s.block_word, make_uint4(greatest, status, 0u, 0u), &s.mail_maximum, turn & 1);
+        greatest = s.block_word[lane % C].key;
+        status = s.block_word[lane % C].status;
     }
     greatest = tb_warp_max(greatest);
     status = tb_warp_or(status);
@@ -192,28 +214,18 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
 
     /* ---- second look ---- */
     const float maximum = law_key_value(greatest), c = s.chain.scale, least_t = s.least_t;
-    const bool counting = call.kept_count != NULL;
     uint32_t high = 0, low = 0, kept = 0, lowest = 0xffffffffu;
-    auto weigh_vector = [&](const uint4 &v, uint32_t *to_high, uint32_t *to_low) {
+    auto weigh_vector = [&](const uint4 &v, auto filtered, uint32_t *to_high, uint32_t *to_low) {
 #pragma unroll
         for (int e = 0; e < width; e++) {
             float t = law_exponent(tb_element<dtype>(v, e), maximum, c);
-            uint32_t h, l;
-            tb_weigh(t >= least_t ? t : -64.0f, &h, &l); /* NaN and -inf weigh 0 */
+            uint32_t h, l; /* NaN and -inf weigh 0 */
+            tb_weigh(!decltype(filtered)::value ? fmaxf(t, -64.0f) : t >= least_t ? t : -64.0f, &h, &l);
             *to_high += h;
             *to_low += l;
         }
     };
-    if (greedy) {
-        for (int j = loads; j-- > 0;) {
-            uint4 v = j < keep_loads ? keep[j * NT + tid] : load(j);
-#pragma unroll
-            for (int e = width; e-- > 0;)
-                if (tb_element<dtype>(v, e) == maximum)
-                    lowest = (first + j * 32 + lane) * width + e - slice.shift;
-        }
-        kept = 1;
-    } else {
+    auto weigh_chunk = [&](auto filtered) {
 #pragma unroll 1
         for (int j0 = 0; j0 < loads; j0 += U) {
             uint4 v[U];
@@ -224,43 +236,45 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
                 load_block(j0, v);
             }
 #pragma unroll
-            for (int j = 0; j < U; j++) weigh_vector(v[j], &high, &low);
+            for (int j = 0; j < U; j++) weigh_vector(v[j], filtered, &high, &low);
             high -= TB_HIGH_BIAS * (uint32_t)(U * width);
             low -= TB_LOW_BIAS * (uint32_t)(U * width);
-            if (counting)
-#pragma unroll
-                for (int j = 0; j < U; j++)
-#pragma unroll
-                    for (int e = 0; e < width; e++) {
-                        float x = tb_element<dtype>(v[j], e);
-                        kept +=
-                            x >= TB_LEAST && (least_t == -64.0f || law_exponent(x, maximum, c) >= least_t);
-                    }
         }
+    };
+    if (greedy) {
+        tb_flat_look<dtype>(slice, first, end, maximum, c, least_t, &kept, &lowest);
+        kept = 1;
+    } else if (least_t == -64.0f) {
+        weigh_chunk(tb_flag<false>());
+    } else {
+        weigh_chunk(tb_flag<true>());
     }
+    if (!greedy && call.kept_count)
+        tb_flat_look<dtype>(slice, first, end, maximum, c, least_t, &kept, &lowest);
     {
-        uint64_t mass = tb_warp_sum64(tb_join(high, low));
-        kept = tb_warp_sum(kept);
-        lowest = tb_warp_min(lowest);
-        tb_exchange<C, WARPS>(s.sum, make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), kept, lowest),
-                              &s.mail_mass, sums++ & 1);
+        tb_flat_mass mine = {tb_warp_sum64(tb_join(high, low)), tb_warp_sum(kept), tb_warp_min(lowest)};
+        if (lane == 0) s.sum[warp] = mine;
+    }
+    __syncthreads();
+    if (C > 1) {
+        tb_flat_mass said = s.sum[lane % WARPS];
+        if (warp == 0) {
+            bool mine = lane < WARPS;
+            said.mass = tb_warp_sum64(mine ? said.mass : 0);
+            said.count = tb_warp_sum(mine ? said.count : 0);
+            said.lowest = tb_warp_min(said.lowest);
+        }
+        tb_exchange<C>(s.block_sum,
+                       make_uint4((uint32_t)said.mass, (uint32_t)(said.mass >> 32), said.count, said.lowest),
+                       &s.mail_mass, sums++ & 1);
     }
 
     /* ---- the draw ---- */
-    constexpr int EACH = (S::ROW_WARPS + 31) / 32;
-    uint64_t part = 0, total;
-    uint32_t found = 0, low_index = 0xffffffffu;
-#pragma unroll
-    for (int i = 0; i < EACH; i++) {
-        int at = lane * EACH + i;
-        if (at >= S::ROW_WARPS) continue;
-        part += s.sum[at].mass;
-        found += s.sum[at].count;
-        low_index = min(low_index, s.sum[at].lowest);
-    }
     tb_fast_result result = {0, 1, 0, status, 0.0f, LAW_ONE};
+    const tb_flat_mass none_said = {0, 0, 0xffffffffu};
+    tb_flat_mass part = lane < (C > 1 ? C : WARPS) ? (C > 1 ? s.block_sum[lane] : s.sum[lane]) : none_said;
     if (greedy) {
-        result.token = (int32_t)tb_warp_min(low_index);
+        result.token = (int32_t)tb_warp_min(part.lowest);
         if (rank == 0 && tid == 0) {
             tb_fast_write(call, row, result);
             if (call.total_mass) call.total_mass[row] = LAW_ONE;
@@ -268,29 +282,20 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
         }
         return;
     }
-    uint64_t before = tb_warp_scan64(part), position;
-    total = __shfl_sync(TB_WHOLE_WARP, before, 31);
-    before -= part;
-    position = law_draw_position(s.random, total);
-    found = tb_warp_sum(found);
-    /* the chunk: the warp whose masses, in order, reach beyond the position */
-    uint32_t owner = 0xffffffffu;
-    uint64_t owner_before = 0;
-#pragma unroll
-    for (int i = 0; i < EACH; i++) {
-        int at = lane * EACH + i;
-        uint64_t mass = at < S::ROW_WARPS ? s.sum[at].mass : 0;
-        if (owner == 0xffffffffu && before <= position && position - before < mass) {
-            owner = at;
-            owner_before = before;
-        }
-        before += mass;
+    const uint32_t found = tb_warp_sum(part.count);
+    uint64_t upto = tb_warp_scan64(part.mass);
+    const uint64_t total = __shfl_sync(TB_WHOLE_WARP, upto, 31);
+    uint64_t position = law_draw_position(s.random, total);
+    /* the block, and in it the warp, whose mass in order reaches beyond the position */
+    int who = __ffs(__ballot_sync(TB_WHOLE_WARP, upto > position)) - 1;
+    if (C > 1) {
+        if (who != rank) return;
+        position -= __shfl_sync(TB_WHOLE_WARP, upto - part.mass, who);
+        part.mass = lane < WARPS ? s.sum[lane].mass : 0;
+        upto = tb_warp_scan64(part.mass);
+        who = __ffs(__ballot_sync(TB_WHOLE_WARP, upto > position)) - 1;
     }
-    uint32_t hit = tb_warp_min(owner);
-    int holder = __ffs(__ballot_sync(TB_WHOLE_WARP, owner == hit)) - 1;
-    position -= __shfl_sync(TB_WHOLE_WARP, owner_before, holder);
-    if ((int)(hit / WARPS) != rank) return;
-    const int who = hit % WARPS;
+    position -= __shfl_sync(TB_WHOLE_WARP, upto - part.mass, who);
     const uint32_t chunk = min(slice.end, slice.first + share * who),
                    chunk_end = min(slice.end, chunk + share);
     const int pieces = (int)((chunk_end - chunk + 31) / 32);
@@ -301,7 +306,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     };
     for (int j = warp; j < pieces; j += WARPS) {
         uint32_t h = 0, l = 0;
-        weigh_vector(piece_vector(j), &h, &l);
+        weigh_vector(piece_vector(j), tb_flag<true>(), &h, &l);
         uint64_t mass =
             tb_warp_sum64(tb_join(h - TB_HIGH_BIAS * (uint32_t)width, l - TB_LOW_BIAS * (uint32_t)width));
         if (lane == 0) s.piece[j] = mass;
@@ -347,14 +352,14 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
 }
 
 /* All rows of the call. */
-template <int dtype, int C, int NT, int U> TB_DEV void tb_flat_rows(const tb_cuda_params &params)
+template <int dtype, int C, int NT, int U, int DEPTH> TB_DEV void tb_flat_rows(const tb_cuda_params &params)
 {
     typedef tb_flat_shared<C, NT> S;
     S &s = *(S *)tb_flat_bytes;
     if (C > 1) {
         if (threadIdx.x == 0) {
-            tb_mail_init(&s.mail_maximum, S::WARPS);
-            tb_mail_init(&s.mail_mass, S::WARPS);
+            tb_mail_init(&s.mail_maximum, 1);
+            tb_mail_init(&s.mail_mass, 1);
             tb_mail_init_done();
         }
         __syncwarp();
@@ -364,7 +369,7 @@ template <int dtype, int C, int NT, int U> TB_DEV void tb_flat_rows(const tb_cud
     uint32_t turn = 0, sums = 0;
     for (int64_t row = blockIdx.x / C; row < params.call.rows; row += gridDim.x / C) {
         if (turn) tb_row_barrier<C>(); /* shared memory serves another row */
-        tb_flat_row<dtype, C, NT, U>(params, row, turn, sums);
+        tb_flat_row<dtype, C, NT, U, DEPTH>(params, row, turn, sums);
         turn++;
     }
     if (!turn) tb_cluster_wait<C>();

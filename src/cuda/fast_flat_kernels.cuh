@@ -7,11 +7,11 @@
 
 #define TB_JOIN2(a, b) a##b
 #define TB_JOIN(a, b) TB_JOIN2(a, b)
-#define TB_KERNEL(name, blocks, threads, per_sm, vectors)                                                    \
+#define TB_KERNEL(name, blocks, threads, per_sm, vectors, depth)                                             \
     extern "C" __global__ void __launch_bounds__(threads, per_sm)                                            \
         TB_JOIN(tombola_flat_##name##_, TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)     \
     {                                                                                                        \
-        tb_flat_rows<TB_KERNEL_DTYPE, blocks, threads, vectors>(params);                                     \
+        tb_flat_rows<TB_KERNEL_DTYPE, blocks, threads, vectors, depth>(params);                              \
     }
 
 #define TB_TILE (TB_KERNEL_DTYPE == TOMBOLA_F32 ? 4 : 2)
@@ -20,8 +20,8 @@ static_assert((sizeof(tb_flat_shared<1, 512>) + 127) / 128 * 128 <= TB_FLAT_C1_5
 static_assert((sizeof(tb_flat_shared<8, 256>) + 127) / 128 * 128 <= TB_FLAT_C8_256_BYTES, "plan.c");
 static_assert((sizeof(tb_flat_shared<16, 256>) + 127) / 128 * 128 <= TB_FLAT_C16_256_BYTES, "plan.c");
 
-TB_KERNEL(c1_512, 1, 512, 2, TB_TILE)
+TB_KERNEL(c1_512, 1, 512, 2, TB_TILE, TB_TILE)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-TB_KERNEL(c8_256, 8, 256, 3, TB_TILE)
-TB_KERNEL(c16_256, 16, 256, 2, TB_TILE)
+TB_KERNEL(c8_256, 8, 256, 3, TB_TILE, TB_TILE)
+TB_KERNEL(c16_256, 16, 256, 2, TB_TILE, 2 * TB_TILE)
 #endif

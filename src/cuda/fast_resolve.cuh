@@ -6,18 +6,7 @@
 #ifndef TB_CUDA_FAST_RESOLVE_CUH
 #define TB_CUDA_FAST_RESOLVE_CUH
 
-#include "fast_shared.cuh"
-
-/* Adds over the block into two shared words; a barrier must follow. Digits as of tb_join. */
-TB_DEV void tb_add_digits(uint32_t *to_high, uint32_t *to_low, uint32_t high, uint32_t low)
-{
-    high = tb_warp_sum(high);
-    low = tb_warp_sum(low);
-    if (tb_lane() == 0 && (high | low)) {
-        atomicAdd(to_high, high);
-        atomicAdd(to_low, low);
-    }
-}
+#include "fast_candidates.cuh"
 
 /* Where a token stands, from the greatest down: 0 for the greatest. Under TIES_ALL equals share a place. */
 TB_DEV uint64_t tb_depth(uint32_t greatest, uint32_t key, uint32_t index, bool by_index)
@@ -25,38 +14,133 @@ TB_DEV uint64_t tb_depth(uint32_t greatest, uint32_t key, uint32_t index, bool b
     return (uint64_t)(greatest - key) << LAW_INDEX_BITS | (by_index ? index : 0u);
 }
 
-/* All pairs of up to TB_PAIRS tokens by the block: token i is met by threads [i * L, i * L + L), which all
- * get the count and mass of the greater ones. False where a thread has no token. */
-TB_DEV bool tb_rank_pairs(const tb_fast_token *list, int n, bool by_index, tb_fast_token *mine, int *lanes,
-                          uint32_t *count, uint64_t *mass)
+/* One token against every LANES-th of a list, filled up to TB_PAIR_STEP, from the thread's own place. */
+template <int LANES>
+TB_DEV void tb_rank_one(const tb_fast_token *list, int n, bool by_index, const tb_fast_token &mine,
+                        uint32_t *count, uint32_t *high, uint32_t *low)
 {
-    int spread = n <= TB_FINISHERS / 8   ? 3
-                 : n <= TB_FINISHERS / 4 ? 2
-                 : n <= TB_FINISHERS / 2 ? 1
-                                         : 0; /* L = 1 << spread */
-    int i = (int)threadIdx.x >> spread, first = (int)threadIdx.x & ((1 << spread) - 1);
-    *lanes = first;
-    *count = 0;
-    *mass = 0;
-    *mine = list[min(i, n - 1)];
-    if ((int)(threadIdx.x & ~31u) >> spread >= n) return false;
-    uint32_t key = mine->key, tie = by_index ? mine->index : 0u, c = 0, high = 0, low = 0;
-#pragma unroll 8
-    for (int j = first; j < n; j += 1 << spread) {
-        tb_fast_token other = list[j];
-        bool greater = other.key > key || (other.key == key && other.index < tie);
-        c += greater ? 1u : 0u;
-        high += greater ? other.high : 0u;
-        low += greater ? other.low : 0u;
+    const tb_fast_token *at = list + threadIdx.x % LANES, *end = list + n;
+    uint32_t key = mine.key, tie = by_index ? mine.index : 0u, c = 0, h = 0, l = 0;
+#pragma unroll 1
+    for (; at < end; at += TB_PAIR_STEP) {
+#pragma unroll
+        for (int j = 0; j < TB_PAIR_STEP / LANES; j++) {
+            tb_fast_token other = at[j * LANES];
+            bool greater = other.key > key || (other.key == key && other.index < tie);
+            c += greater ? 1u : 0u;
+            h += greater ? other.high : 0u;
+            l += greater ? other.low : 0u;
+        }
     }
-    for (int d = 1; d < 1 << spread; d *= 2) {
+#pragma unroll
+    for (int d = 1; d < LANES; d *= 2) {
         c += __shfl_xor_sync(TB_WHOLE_WARP, c, d);
-        high += __shfl_xor_sync(TB_WHOLE_WARP, high, d);
-        low += __shfl_xor_sync(TB_WHOLE_WARP, low, d);
+        h += __shfl_xor_sync(TB_WHOLE_WARP, h, d);
+        l += __shfl_xor_sync(TB_WHOLE_WARP, l, d);
     }
     *count = c;
-    *mass = tb_join(high, low);
-    return i < n;
+    *high = h;
+    *low = l;
+}
+
+/* What a thread knows of a token when all pairs have met. */
+typedef struct tb_fast_rank {
+    tb_fast_token token;
+    bool has;     /* there is one */
+    int at, part; /* its place in the list; the thread's among those that share it */
+    int spread;   /* which are 1 << spread */
+    uint32_t greater;
+    uint64_t above; /* count and mass of the greater ones */
+} tb_fast_rank;
+
+/* All pairs of up to TB_PAIRS tokens by the block. */
+TB_DEV tb_fast_rank tb_rank_pairs(const tb_fast_token *list, int n, bool by_index)
+{
+    tb_fast_rank r;
+    r.spread = n <= TB_FINISHERS / 8 ? 3 : n <= TB_FINISHERS / 4 ? 2 : 1;
+    r.at = (int)threadIdx.x >> r.spread;
+    r.part = (int)threadIdx.x & ((1 << r.spread) - 1);
+    r.has = r.at < n;
+    r.token = list[min(r.at, n - 1)];
+    r.greater = 0;
+    r.above = 0;
+    if ((int)(threadIdx.x & ~31u) >> r.spread >= n) return r;
+    uint32_t high, low;
+    if (r.spread == 3)
+        tb_rank_one<8>(list, n, by_index, r.token, &r.greater, &high, &low);
+    else if (r.spread == 2)
+        tb_rank_one<4>(list, n, by_index, r.token, &r.greater, &high, &low);
+    else
+        tb_rank_one<2>(list, n, by_index, r.token, &r.greater, &high, &low);
+    r.above = tb_join(high, low);
+    return r;
+}
+
+/* Mass and number of a list's tokens of lower index, and all mass, as tb_rank_one. */
+template <int LANES>
+TB_DEV void tb_place_one(const tb_fast_token *list, int n, uint32_t index, uint64_t *before, uint64_t *all,
+                         uint32_t *place)
+{
+    const tb_fast_token *at = list + threadIdx.x % LANES, *end = list + n;
+    uint32_t high = 0, low = 0, all_high = 0, all_low = 0, p = 0;
+#pragma unroll 1
+    for (; at < end; at += TB_PAIR_STEP) {
+#pragma unroll
+        for (int j = 0; j < TB_PAIR_STEP / LANES; j++) {
+            tb_fast_token other = at[j * LANES];
+            bool lower = other.index < index;
+            all_high += other.high;
+            all_low += other.low;
+            p += lower ? 1u : 0u;
+            high += lower ? other.high : 0u;
+            low += lower ? other.low : 0u;
+        }
+    }
+#pragma unroll
+    for (int d = 1; d < LANES; d *= 2) {
+        high += __shfl_xor_sync(TB_WHOLE_WARP, high, d);
+        low += __shfl_xor_sync(TB_WHOLE_WARP, low, d);
+        all_high += __shfl_xor_sync(TB_WHOLE_WARP, all_high, d);
+        all_low += __shfl_xor_sync(TB_WHOLE_WARP, all_low, d);
+        p += __shfl_xor_sync(TB_WHOLE_WARP, p, d);
+    }
+    *before = tb_join(high, low);
+    *all = tb_join(all_high, all_low);
+    *place = p;
+}
+
+/* The draw among up to TB_PAIRS tokens, in s.kept those that are kept at their places, and the outputs;
+ * `scale` is 0 where all weigh the same. */
+template <class S>
+TB_DEV void tb_draw_few(const tombola_call &call, int64_t row, tb_fast_result result, int n,
+                        const tb_fast_rank &mine, bool stays, float scale, float maximum)
+{
+    S &s = *(S *)tb_fast_bytes;
+    if ((int)(threadIdx.x & ~31u) >> mine.spread < n) {
+        uint64_t before;
+        uint32_t place;
+        if (mine.spread == 3)
+            tb_place_one<8>(s.kept, n, mine.token.index, &before, &result.mass, &place);
+        else if (mine.spread == 2)
+            tb_place_one<4>(s.kept, n, mine.token.index, &before, &result.mass, &place);
+        else
+            tb_place_one<2>(s.kept, n, mine.token.index, &before, &result.mass, &place);
+        if (stays && mine.part == 0) {
+            uint64_t position = law_draw_position(s.random, result.mass);
+            if (before <= position && position - before < tb_join(mine.token.high, mine.token.low)) {
+                result.token = (int32_t)mine.token.index;
+                if (scale) result.t = law_exponent(law_key_value(mine.token.key), maximum, scale);
+                if (call.ranks)
+                    for (int j = 0; j < n; j++) result.rank += s.token[j].key >= mine.token.key;
+                tb_fast_write(call, row, result);
+            }
+            if (call.kept_ids && place < call.kept_capacity)
+                call.kept_ids[row * call.kept_capacity + place] = (int32_t)mine.token.index;
+        }
+    }
+    if (call.kept_ids)
+        for (int64_t j = result.kept + threadIdx.x; j < call.kept_capacity; j += TB_FINISHERS)
+            call.kept_ids[row * call.kept_capacity + j] = -1;
 }
 
 /*
@@ -137,13 +221,12 @@ static __device__ __noinline__ uint64_t tb_select_many(int n, uint32_t greatest,
         }
         if (tid == 0) s.cut = start ? start - 1 : 0;
         tb_finish_barrier();
-        tb_fast_token mine;
-        int lanes;
-        uint32_t count;
-        uint64_t mass;
-        bool has = tb_rank_pairs(s.kept, (int)s.list_count, by_index, &mine, &lanes, &count, &mass);
-        if (has && lanes == 0 && base_count + count < k && base_mass + mass < target)
-            atomicMax((unsigned long long *)&s.cut, tb_depth(greatest, mine.key, mine.index, by_index));
+        if (tid >= (int)s.list_count && tid < TB_PAIRS) s.kept[tid] = tb_no_token();
+        tb_finish_barrier();
+        tb_fast_rank mine = tb_rank_pairs(s.kept, (int)s.list_count, by_index);
+        if (mine.has && mine.part == 0 && base_count + mine.greater < k && base_mass + mine.above < target)
+            atomicMax((unsigned long long *)&s.cut,
+                      tb_depth(greatest, mine.token.key, mine.token.index, by_index));
         tb_finish_barrier();
         uint64_t cut = s.cut;
         /* a class of equals reaches down to its last index */

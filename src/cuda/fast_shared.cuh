@@ -8,6 +8,7 @@
 #include "fast_parts.cuh"
 
 #define TB_PAIRS 128     /* so many tokens are ranked by comparing all pairs */
+#define TB_PAIR_STEP 32  /* tokens by which they are filled up */
 #define TB_MAX_GROUPS 16 /* of a thread */
 
 typedef struct __align__(16) tb_fast_token
@@ -15,6 +16,13 @@ typedef struct __align__(16) tb_fast_token
     uint32_t key, index, high, low; /* law_key of its value; weight = high * 2^20 + low */
 }
 tb_fast_token;
+
+/* Fills a list up: less than any token, and after them all. */
+TB_DEV tb_fast_token tb_no_token(void)
+{
+    tb_fast_token none = {0, 0xffffffffu, 0, 0};
+    return none;
+}
 
 typedef struct __align__(16) tb_fast_warp
 {
@@ -24,45 +32,70 @@ typedef struct __align__(16) tb_fast_warp
 tb_fast_warp;
 
 /* Eight warps finish a row, however many threads read it: what is left is short and dependent, and a kernel
- * runs such code at the speed at which its instructions come, so few warps should ask for them. Seven of them
- * seek the candidates while the eighth works out the interval of p * Z. */
+ * runs such code at the speed at which its instructions come, so few warps should ask for them. Before that
+ * all warps but one seek the candidates; that one works out the interval of p * Z. */
 #define TB_FINISHERS 256
-#define TB_SEEKERS 224
+#define TB_INTERVAL_WARP 7
 
 TB_DEV void tb_finish_barrier(void)
 {
     asm volatile("bar.sync 1, 256;" ::: "memory");
 }
 
-TB_DEV void tb_seek_barrier(void)
+template <int NT> TB_DEV void tb_seek_barrier(void)
 {
-    asm volatile("bar.sync 2, 224;" ::: "memory");
+    asm volatile("bar.sync 2, %0;" ::"n"(NT - 32) : "memory");
 }
 
-template <int C, int NT, int CAP, int SEG> struct tb_stream_shared {
-    static constexpr int WARPS = NT / 32, ROW_WARPS = C * WARPS, FOLDS = 128;
+/* A thread's number among those that seek. */
+TB_DEV int tb_seeker(void)
+{
+    return (int)threadIdx.x - (tb_warp() > TB_INTERVAL_WARP ? 32 : 0);
+}
+
+/* What of a chain bounds the candidates: a top_k and a least weight. */
+typedef struct tb_stream_rule {
+    int32_t k; /* TB_OFF: none */
+    uint64_t w;
+    bool p_whole;     /* a top_p whose Z is the row's */
+    bool before_only; /* a top_p whose Z is a sum over candidates: only what stands before it bounds them */
+} tb_stream_rule;
+
+template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
+    static constexpr int WARPS = NT / 32, FOLDS = 128;
+    static constexpr bool ALONE = C == 1;
+    static constexpr int WORDS = C == 1 ? WARPS : C;    /* of what the row's warps or blocks said */
     static constexpr int CAPACITY = CAP, SEGMENT = SEG; /* candidates of the row, of one block */
-    static constexpr int LIST = CAP / 2;                /* groups that are re-read */
+    static constexpr int LIST = CAP / 2, QUEUE = 64;    /* groups of a block, of a warp */
+    static constexpr int CATCH = CAUGHT;                /* vectors of a warp */
     tb_fast_token token[CAP];
-    uint2 raw[C * SEG];              /* value bits, index: C segments */
-    float group[TB_MAX_GROUPS * NT]; /* maxima */
-    uint32_t list[LIST];
+    uint2 raw[C > 1 ? C *SEG : 1];                         /* value bits, index: C segments */
+    float group[TB_MAX_GROUPS * NT];                       /* maxima */
+    uint4 caught[CAUGHT ? WARPS : 1][CAUGHT ? CAUGHT : 1]; /* each warp's vectors, and their numbers */
+    uint32_t caught_vector[CAUGHT ? WARPS : 1][CAUGHT ? CAUGHT : 1];
+    uint32_t caught_count[WARPS];
+    float caught_least[WARPS]; /* what is at least this was caught, if there was room */
+    union {
+        uint32_t queue[WARPS][QUEUE]; /* groups that a warp looks at again */
+        uint32_t list[LIST];          /* groups whose mass narrows the interval */
+    };
     tb_fast_token kept[TB_PAIRS];
-    tb_fast_warp warp[ROW_WARPS];
+    tb_fast_warp warp[WARPS], word[C > 1 ? C : 1]; /* what each warp says; of each block */
     alignas(16) uint32_t fold[FOLDS];
-    uint32_t group_count[256], group_count_all[256];
+    uint32_t group_count[256], group_count_all[C > 1 ? 256 : 1];
     uint32_t count[256], high[256], low[256];
     tb_fast_chain chain;
+    tb_stream_rule rule;
     tb_fast_slice slice;
     uint64_t random;
-    uint64_t mail_first, mail_second, mail_histogram, mail_verdict, mail_narrow; /* mbarriers */
-    uint4 histogram[C][32]; /* of every block, 8 counts of 16 bits a vector */
+    uint64_t mail_first, mail_second, mail_histogram[2], mail_verdict, mail_narrow; /* mbarriers */
+    uint4 histogram[2][C][C > 1 ? 32 : 1]; /* of every block, 8 counts of 16 bits a vector */
     uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
                         sums */
     alignas(8) uint2 pushed[C]; /* of each block: its candidates; greedy: the lowest index */
-    uint32_t own_pushed, own_first, verdict, list_length, long_list;
-    float bound, bound_final, bound_w;
-    uint64_t target_low, target_high; /* of top_p, from the interval of Z */
+    uint32_t own_pushed, own_first, verdict, list_length;
+    float bound, bound_other, bound_w; /* the greater of the first two bounds the candidates */
+    uint64_t target_low, target_high;  /* of top_p, from the interval of Z */
     double relative, unit;
     uint32_t sum_high, sum_low, before_high, before_low, kept_high, kept_low, kept_count, ambiguous,
         list_count;

@@ -30,14 +30,12 @@
 #include "fast_candidates.cuh"
 #include "fast_resolve.cuh"
 
-template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG>
+template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT>
 TB_DEV void tb_stream_row(const tb_cuda_params &params)
 {
-    typedef tb_stream_shared<C, NT, CAP, SEG> S;
+    typedef tb_stream_shared<C, NT, CAP, SEG, CAUGHT> S;
     constexpr int WARPS = S::WARPS, FOLDS = S::FOLDS, FOLD_LANES = C * NT / FOLDS,
                   width = tb_fast_vector<dtype>::width;
-    constexpr int WARP_FOLDS = FOLD_LANES < 32 ? 32 / FOLD_LANES : 1;
-    constexpr int FOLD_K = 80; /* the greatest k that the folds' maxima serve */
     static_assert(FOLD_LANES <= 32, "a fold is at most a warp");
     S &s = *(S *)tb_fast_bytes;
     uint4 *stage = (uint4 *)(tb_fast_bytes + (sizeof(S) + 127) / 128 * 128);
@@ -46,14 +44,17 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     const int64_t row = blockIdx.x / C;
     if (C > 1) {
         if (tid == 0) {
-            tb_mail_init(&s.mail_first, WARPS);
+            tb_mail_init(&s.mail_first, 1);
             tb_mail_init(&s.mail_second, C);
             tb_mail_init(&s.mail_verdict, 1);
-            tb_mail_init(&s.mail_histogram, 1);
+            tb_mail_init(&s.mail_histogram[0], 1);
+            tb_mail_init(&s.mail_histogram[1], 1);
             tb_mail_init(&s.mail_narrow, 1);
             tb_mail_init_done();
+            tb_mail_expect(&s.mail_first, C * 16 + FOLDS * 4);
             tb_mail_expect(&s.mail_verdict, 4);
-            tb_mail_expect(&s.mail_histogram, C * 512);
+            tb_mail_expect(&s.mail_histogram[0], C * 512);
+            tb_mail_expect(&s.mail_histogram[1], C * 512);
             tb_mail_expect(&s.mail_narrow, C * 16);
         }
         __syncwarp();
@@ -79,6 +80,11 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
             s.own_taken = s.base_mass = 0;
         }
         if (tid < 256) s.group_count[tid] = 0;
+        if (lane == 0) s.caught_count[warp] = 0;
+        if (tid < TB_PAIRS) {
+            s.kept[tid] = tb_no_token();
+            if (C == 1) s.token[tid] = tb_no_token();
+        }
         if (!STAGED) __syncthreads(); /* the slice, for the tiles at the ends */
         float c;
         const bool sums = tb_fast_needs_sums(params, slot, &c);
@@ -90,7 +96,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
                                          : 0u;
         const char *at = slice.base + (size_t)mine * 16;
         uint4 v[U];
-        float top = -LAW_INF, group = -LAW_INF, reference = -2097152.0f;
+        float top = -LAW_INF, group = -LAW_INF, reference = -2097152.0f, least = LAW_INF;
         double sum = 0.0;
         uint32_t status = 0;
         if (!STAGED && warp >= WARPS - 2) {
@@ -99,10 +105,13 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
 #pragma unroll 1
                 for (int j = 0; j < U; j++)
                     asm volatile("prefetch.global.L2 [%0];" ::"l"(at + j * (C * NT * 16)));
-            if (warp == WARPS - 1)
+            if (warp == WARPS - 1) {
                 tb_fast_parse(params, row, located, slot, &s.chain);
-            else if (lane == 0)
+                __syncwarp();
+                if (lane == 0) s.rule = tb_make_rule(s.chain, slice.length);
+            } else if (lane == 0) {
                 s.random = tb_fast_random(call, row, slot);
+            }
         }
 #pragma unroll 1
         for (uint32_t t = 0; t < tiles || (STAGED && t == 0); t++, at += C * NT * U * 16) {
@@ -111,7 +120,11 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
             else
                 tb_load_tile<dtype, C * NT, U>(STAGED ? slice : s.slice, rank * NT + t * (C * NT * U), v);
             if (STAGED && t == 0) { /* while the loads fly */
-                if (warp == WARPS - 1) tb_fast_parse(params, row, located, slot, &s.chain);
+                if (warp == WARPS - 1) {
+                    tb_fast_parse(params, row, located, slot, &s.chain);
+                    __syncwarp();
+                    if (lane == 0) s.rule = tb_make_rule(s.chain, slice.length);
+                }
                 if (warp == WARPS - 2 && lane == 0) s.random = tb_fast_random(call, row, slot);
             }
             float m = tb_tile_max<dtype, U>(v);
@@ -119,6 +132,15 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
                 tb_drop_nan<dtype, U>(v);
                 status |= TOMBOLA_ROW_NAN;
                 m = tb_tile_max<dtype, U>(v);
+            }
+            if (CAUGHT) {
+                if (t == 0) {
+                    __syncwarp();
+                    least = tb_warp_rank(m, TB_CATCH_FIRST);
+                } else if (t == 3 && tiles > 5) {
+                    least = fmaxf(least, tb_warp_rank(fmaxf(fmaxf(top, group), m), TB_CATCH_LATER));
+                }
+                if (m >= least) least = tb_catch<dtype, C * NT, U>(s, v, least, mine + t * (C * NT * U));
             }
             group = fmaxf(group, m);
             if (((t + 1) & ((1u << group_shift) - 1)) == 0 || t + 1 >= tiles) {
@@ -148,27 +170,38 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         float fold = top;
 #pragma unroll
         for (int d = 1; d < FOLD_LANES; d *= 2) fold = fmaxf(fold, __shfl_xor_sync(TB_WHOLE_WARP, fold, d));
-        int target = lane / WARP_FOLDS, which = lane % WARP_FOLDS;
-        float value = __shfl_sync(TB_WHOLE_WARP, fold, which * FOLD_LANES);
-        uint32_t id = (rank * WARPS + warp) * WARP_FOLDS + which,
-                 said = (law_key(value) & ~(uint32_t)(FOLDS - 1)) | id;
-        uint4 word = make_uint4(key, status, (uint32_t)fixed, (uint32_t)(fixed >> 32));
-        if (C == 1) {
-            if (target == 0) s.fold[id] = said;
-            if (lane == 0) *(uint4 *)&s.warp[warp] = word;
-            __syncthreads();
-        } else {
-            tb_cluster_wait<C>();
-            if (target < C) tb_mail_4(&s.fold[id], target, said, &s.mail_first);
-            if (lane < C) tb_mail_16(&s.warp[rank * WARPS + warp], lane, word, &s.mail_first);
-            __syncwarp();
-            if (tid == 0)
-                tb_mail_expect(&s.mail_first, S::ROW_WARPS * 16 + FOLDS * 4);
-            else if (lane == 0)
-                tb_mail_arrive(&s.mail_first);
+        const int first_fold = rank * (FOLDS / C);
+        if (lane % FOLD_LANES == 0) {
+            int id = first_fold + tid / FOLD_LANES;
+            s.fold[id] = (law_key(fold) & ~(uint32_t)(FOLDS - 1)) | (uint32_t)id;
         }
-        if (tid >= TB_FINISHERS) return;
-        if (C > 1) tb_mail_wait(&s.mail_first);
+        if (lane == 0) {
+            tb_fast_warp said = {key, status, fixed};
+            s.warp[warp] = said;
+            s.caught_least[warp] = least;
+        }
+        __syncthreads();
+        if (C > 1) {
+            tb_cluster_wait<C>();
+            if (warp == 0) {
+                tb_fast_warp said = s.warp[lane % WARPS];
+                uint32_t most = tb_warp_max(said.key), bits = tb_warp_or(said.status);
+                if (sums) {
+                    float r = tb_reference_exponent(law_key_value(most), c);
+                    float less = tb_reference_exponent(law_key_value(said.key), c) - r;
+                    fixed = lane < WARPS ? (uint64_t)((double)said.fixed * (double)tb_power(less)) : 0;
+                    fixed = tb_warp_sum64(fixed);
+                }
+                if (lane < C)
+                    tb_mail_16(&s.word[rank], lane,
+                               make_uint4(most, bits, (uint32_t)fixed, (uint32_t)(fixed >> 32)),
+                               &s.mail_first);
+            } else if (warp == 1) { /* a vector of the block's folds each: 32 / C of them to C blocks */
+                uint32_t *from = &s.fold[first_fold + lane % (32 / C) * 4];
+                tb_mail_16(from, lane / (32 / C), *(const uint4 *)from, &s.mail_first);
+            }
+            tb_mail_wait(&s.mail_first);
+        }
     }
 
     const tb_fast_slice &slice = s.slice; /* read where it is used: registers are few */
@@ -177,9 +210,10 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     uint32_t *left = (uint32_t *)params.workspace + row;
     uint32_t greatest = 0, status = 0;
 #pragma unroll 1
-    for (int i = lane; i < S::ROW_WARPS; i += 32) {
-        greatest = max(greatest, s.warp[i].key);
-        status |= s.warp[i].status;
+    for (int i = lane; i < S::WORDS; i += 32) {
+        const tb_fast_warp &said = C == 1 ? s.warp[i] : s.word[i];
+        greatest = max(greatest, said.key);
+        status |= said.status;
     }
     greatest = tb_warp_max(greatest);
     status = tb_warp_or(status);
@@ -188,24 +222,17 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     const bool leader = rank == 0;
     if (chain.bad || greatest < TB_KEY_LEAST_LOGIT) {
         if (leader)
-            tb_fast_write_void(call, row, chain.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY,
-                               TB_FINISHERS);
+            tb_fast_write_void(call, row, chain.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
         if (leader && tid == 0) *left = TB_ROW_DONE;
         return;
     }
     const bool by_index = call.ties == TOMBOLA_TIES_INDEX, greedy = chain.greedy, flat = chain.flat;
-    const int32_t n_all = (int32_t)length;
-    const int32_t k_before = chain.k_before < n_all ? chain.k_before : TB_OFF;
-    const int32_t k_after = chain.k_after < n_all ? chain.k_after : TB_OFF;
-    const bool p_whole = chain.p_on && k_before == TB_OFF && chain.w_before == 0;
-    /* the k and the least weight that may bound the candidates */
-    const bool before_only = chain.p_on && !p_whole;
-    const int32_t k = before_only ? k_before : min(k_before, k_after);
-    const uint64_t w = before_only                      ? chain.w_before
-                       : chain.w_before > chain.w_after ? chain.w_before
-                                                        : chain.w_after;
+    const int32_t k = s.rule.k;
+    const uint64_t w = s.rule.w;
+    const bool p_whole = s.rule.p_whole, before_only = s.rule.before_only;
     int group_shift;
     const uint32_t tiles = tb_slice_tiles<C, NT, U>(slice, &group_shift);
+    const int maxima = (int)((tiles + (1u << group_shift) - 1) >> group_shift) * NT;
     /* do all of the row's elements fit the lists */
     const bool all =
         tiles * (uint32_t)(NT * U * width) <= (uint32_t)S::SEGMENT || length + width <= (C == 1 ? CAP : 0);
@@ -217,12 +244,8 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         return;
     }
     const bool needs_estimate = p_whole && !all && !greedy;
-    const int maxima = (int)((tiles + (1u << group_shift) - 1) >> group_shift) * NT;
-
-    float bound = TB_LEAST, bound_w = TB_LEAST;
-    if (warp == TB_SEEKERS / 32) {
-        if (!leader) return;
-        if (needs_estimate) {
+    if (warp == TB_INTERVAL_WARP) {
+        if (leader && needs_estimate) {
             double unit, relative = tb_estimate(s, maximum, c, &unit);
             double estimate = relative * unit, error = tb_interval((float)length, estimate);
             double least = estimate * (1.0 - error) - (double)length - 1024.0;
@@ -234,13 +257,13 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         }
     } else {
         /* ---- the bound ---- */
+        float bound = TB_LEAST, bound_w = w ? tb_least_value(maximum, c, (float)w) : TB_LEAST;
         if (greedy) {
             bound = maximum;
-        } else if (!all) {
-            if (w && !flat) bound_w = tb_least_value(maximum, c, (float)w);
+        } else if (!all && k <= TB_FOLD_K) {
             bound = bound_w;
-            if (k <= FOLD_K) {
-                uint32_t mine = s.fold[tid % FOLDS], greater = 0, greater2 = 0, greater3 = 0, greater4 = 0;
+            if (tid < FOLDS) {
+                uint32_t mine = s.fold[tid], greater = 0, greater2 = 0, greater3 = 0, greater4 = 0;
                 const uint4 *fold = (const uint4 *)s.fold;
 #pragma unroll 8
                 for (int i = 0; i < FOLDS / 4; i++) {
@@ -253,126 +276,89 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
                 greater += greater2 + greater3 + greater4;
                 mine &= ~(uint32_t)(FOLDS - 1);
                 if ((int32_t)greater == k - 1 && mine >= TB_KEY_LEAST_LOGIT) s.bound = law_key_value(mine);
-                tb_seek_barrier();
-                bound = fmaxf(s.bound, bound_w);
-            } else if (k != TB_OFF || p_whole) {
-                float least, wanted = LAW_INF;
-                if (p_whole) {
-                    double unit, relative = tb_estimate(s, maximum, c, &unit);
-                    float estimate = (float)(relative * unit);
-                    /* all tokens of less weight than (1 - p) * Z / n weigh less than (1 - p) * Z together */
-                    float share = (1.0f - fmaxf(chain.p, 0.0f)) * estimate / (float)length;
-                    least = tb_least_value(maximum, c, fmaxf(share, 1.0f));
-                    wanted = estimate * 0x1p-40f * chain.p * 1.01f;
-                } else {
-                    uint32_t lowest = TB_KEY_POS_INF;
-                    for (int i = lane; i < FOLDS; i += 32)
-                        if (s.fold[i] >= TB_KEY_LEAST_LOGIT + FOLDS) lowest = min(lowest, s.fold[i]);
-                    lowest = tb_warp_min(lowest) & ~(uint32_t)(FOLDS - 1);
-                    least = lowest >= TB_KEY_LEAST_LOGIT && lowest < TB_KEY_POS_INF ? law_key_value(lowest)
-                                                                                    : maximum;
-                    if (k > 300) least -= (maximum - least) * 0.6f;
-                }
+            }
+        } else if (!all && (k != TB_OFF || p_whole)) {
+            float wanted = LAW_INF, share = 1.0f;
+            if (p_whole) {
+                double unit, relative = tb_estimate(s, maximum, c, &unit);
+                float estimate = (float)(relative * unit);
+                /* all tokens of less weight than (1 - p) * Z / n weigh less than (1 - p) * Z together */
+                share = (1.0f - fmaxf(chain.p, 0.0f)) * estimate / (float)length;
+                wanted = estimate * 0x1p-40f * chain.p * 1.01f;
+            }
+            uint32_t lowest = TB_KEY_POS_INF;
+            for (int i = lane; i < FOLDS; i += 32)
+                if (s.fold[i] >= TB_KEY_LEAST_LOGIT + FOLDS) lowest = min(lowest, s.fold[i]);
+            lowest = tb_warp_min(lowest) & ~(uint32_t)(FOLDS - 1);
+            float least =
+                lowest >= TB_KEY_LEAST_LOGIT && lowest < TB_KEY_POS_INF ? law_key_value(lowest) : maximum;
+            if (p_whole) { /* first by what is greater than that, which most rows do with */
+                float far = fmaxf(fmaxf(tb_least_value(maximum, c, fmaxf(share, 1.0f)), TB_LEAST), bound_w);
+                least = fmaxf(least, far);
+                bound = tb_bound_by_histogram<C, NT, 0, S>(maximum, least, c, maxima, k, wanted);
+                least = far;
+            } else {
+                if (k > 300) least -= (maximum - least) * 0.6f;
                 least = fmaxf(fmaxf(least, TB_LEAST), bound_w);
-                bound = tb_bound_by_histogram<C, NT, S>(maximum, least, c, maxima, k, wanted);
-                if (bound == -LAW_INF) bound = bound_w > TB_LEAST ? bound_w : least;
+                bound = -LAW_INF;
             }
+            if (bound == -LAW_INF)
+                bound = tb_bound_by_histogram<C, NT, 1, S>(maximum, least, c, maxima, k, wanted);
+            if (bound == -LAW_INF) bound = bound_w > TB_LEAST ? bound_w : least;
+        } else if (!all) {
+            bound = bound_w;
         }
+        if (tid == 0) {
+            s.bound_other = bound;
+            s.bound_w = bound_w;
+        }
+        tb_seek_barrier<NT>();
 
-        /* ---- the groups that hold candidates, and the candidates, to the leader ---- */
-#pragma unroll 2
-        for (int i = tid; i < maxima / 4; i += TB_SEEKERS) {
-            float4 m = ((const float4 *)s.group)[i];
-            uint32_t passes = (m.x >= bound ? 1u : 0u) | (m.y >= bound ? 2u : 0u) | (m.z >= bound ? 4u : 0u) |
-                              (m.w >= bound ? 8u : 0u);
-            if (!passes) continue;
-            uint32_t to = atomicAdd(&s.list_length, (uint32_t)__popc(passes));
-            for (; passes; passes &= passes - 1, to++)
-                if (to < S::LIST) s.list[to] = i * 4 + __ffs(passes) - 1;
-        }
-        tb_seek_barrier();
-        const bool long_list = s.list_length > (uint32_t)S::LIST;
-        const int listed_groups = long_list ? greedy ? maxima : 0 : (int)s.list_length;
-        {
-            constexpr int BATCH = 8 / width;
-            constexpr uint32_t none = tb_minus_infinity<dtype>();
-            const int items = (listed_groups << group_shift) * U;
+        /* ---- the candidates, to the leader ---- */
+        bound = fmaxf(bound, s.bound);
+        auto caught = [&](int of) {
+            return CAUGHT && s.caught_least[of] <= bound && s.caught_count[of] <= (uint32_t)S::CATCH;
+        };
+        const bool own = caught(warp), shared = caught(TB_INTERVAL_WARP);
+        const bool helps = warp == (WARPS > 8 ? WARPS - 1 : TB_INTERVAL_WARP - 1);
+        uint32_t high = 0, low = 0;
 #pragma unroll 1
-            for (int i0 = tid; i0 < items; i0 += TB_SEEKERS * BATCH) {
-                uint4 v[BATCH];
-                uint32_t first[BATCH], passes = 0; /* index of a vector's first element */
-#pragma unroll
-                for (int b = 0; b < BATCH; b++) {
-                    int i = i0 + b * TB_SEEKERS, at = i / U >> group_shift;
-                    uint32_t id = long_list ? (uint32_t)at : s.list[min(at, S::LIST - 1)], column = id % NT;
-                    uint32_t t = ((id / NT) << group_shift) + ((uint32_t)(i / U) & ((1u << group_shift) - 1));
-                    uint32_t vector = (t * U + (uint32_t)(i % U)) * (C * NT) + rank * NT + column;
-                    bool valid = i < items && t < tiles && vector < slice.end;
-                    v[b] = make_uint4(none, none, none, none);
-                    first[b] = vector * width - slice.shift;
-                    if (STAGED) {
-                        if (valid) v[b] = stage[(t * U + i % U) * NT + column];
-                    } else if (valid && vector >= slice.whole_first && vector < slice.whole_end) {
-                        v[b] = tb_load_stream(slice.base + (size_t)vector * 16);
-                    } else if (valid) {
-                        v[b] = tb_load_edge<dtype>(slice.base + (size_t)vector * 16, first[b], length);
-                    }
-                }
-#pragma unroll
-                for (int b = 0; b < BATCH; b++)
-#pragma unroll
-                    for (int e = 0; e < width; e++)
-                        passes |= tb_element<dtype>(v[b], e) >= bound ? 1u << (b * width + e) : 0u;
-                if (!passes) continue;
-                uint32_t to = atomicAdd(&s.own_pushed, (uint32_t)__popc(passes));
-                if (greedy) {
-#pragma unroll
-                    for (int b = 0; b < BATCH; b++)
-                        if (passes >> (b * width) & ((1u << width) - 1))
-                            atomicMin(&s.own_first,
-                                      first[b] + __ffs(passes >> (b * width) & ((1u << width) - 1)) - 1);
-                    continue;
-                }
-#pragma unroll
-                for (int b = 0; b < BATCH; b++)
-#pragma unroll
-                    for (int e = 0; e < width; e++) {
-                        uint32_t here = passes >> (b * width + e) & 1u,
-                                 bits = law_bits(tb_element<dtype>(v[b], e));
-                        tb_push<C>(&s.raw[rank * S::SEGMENT + to], here && to < (uint32_t)S::SEGMENT, bits,
-                                   first[b] + e, &s.mail_second);
-                        to += here;
-                    }
-            }
+        for (int i = 0; CAUGHT && i < 2; i++) /* one copy of the code for its own and the interval warp's */
+            if (i ? helps && shared : own)
+                tb_push_caught<dtype, C>(s, rank, i ? TB_INTERVAL_WARP : warp, bound, greedy, maximum, c,
+                                         flat, &high, &low);
+        if (!own || !shared)
+            tb_push_groups<dtype, C, NT, U, STAGED>(s, stage, rank, bound, tiles, group_shift, !own, !shared,
+                                                    greedy, maximum, c, flat, &high, &low);
+        if (C == 1 && p_whole &&
+            (k == TB_OFF || bound == TB_LEAST || bound <= tb_least_value(maximum, c, 1.0f))) {
+            __syncwarp();
+            tb_add_digits(&s.sum_high, &s.sum_low, high, low);
         }
-        tb_seek_barrier();
-        if (C > 1 && tid == 0) {
-            uint32_t sent = greedy ? 0u : min(s.own_pushed, (uint32_t)S::SEGMENT);
-            tb_mail_expect_at(&s.mail_second, 0, sent * 8 + 8);
-            tb_mail_8(&s.pushed[rank], 0, long_list && !greedy ? 0xffffu : s.own_pushed, s.own_first,
-                      &s.mail_second);
-        }
-        if (!leader) {
-            tb_mail_wait(&s.mail_verdict);
-            if (s.verdict) tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum);
-            return;
-        }
-        if (tid == 0) s.bound_final = bound, s.bound_w = bound_w, s.long_list = long_list;
+    }
+    __syncthreads();
+    if (tid >= TB_FINISHERS) return;
+    const float bound = fmaxf(s.bound, s.bound_other), bound_w = s.bound_w;
+    if (C > 1 && tid == 0) {
+        uint32_t sent = greedy ? 0u : min(s.own_pushed, (uint32_t)S::SEGMENT);
+        tb_mail_expect_at(&s.mail_second, 0, sent * 8 + 8);
+        tb_mail_8(&s.pushed[rank], 0, s.own_pushed, s.own_first, &s.mail_second);
+    }
+    if (!leader) {
+        tb_mail_wait(&s.mail_verdict);
+        if (s.verdict) tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
+        return;
     }
 
     /* ---- the leader resolves ---- */
-    tb_finish_barrier();
     if (C > 1) tb_mail_wait(&s.mail_second);
-    bound = s.bound_final;
-    bound_w = s.bound_w;
     /* the other blocks need not wait unless the interval must be narrowed */
     auto tell = [&](uint32_t verdict) {
         if (C > 1 && tid > 0 && tid < C) tb_mail_4(&s.verdict, tid, verdict, &s.mail_verdict);
     };
     uint32_t pushed = lane < C ? C == 1 ? s.own_pushed : s.pushed[lane].x : 0u;
     uint32_t first = lane < C ? C == 1 ? s.own_first : s.pushed[lane].y : 0xffffffffu;
-    bool overflow =
-        __any_sync(TB_WHOLE_WARP, pushed > (uint32_t)S::SEGMENT) || (C == 1 && s.long_list && !greedy);
+    bool overflow = __any_sync(TB_WHOLE_WARP, pushed > (uint32_t)S::SEGMENT);
     const uint32_t pushed_end = C == 1 ? pushed : tb_warp_scan(min(pushed, CAP + 1u));
     const int n = (int)__shfl_sync(TB_WHOLE_WARP, pushed_end, C - 1);
     overflow |= n > CAP;
@@ -390,36 +376,37 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         if (tid == 0) *left = greedy ? TB_ROW_DONE : TB_ROW_LEFT;
         return;
     }
-    {
-        uint32_t high = 0, low = 0, ends[C];
-#pragma unroll
-        for (int q = 0; q < C; q++) ends[q] = __shfl_sync(TB_WHOLE_WARP, pushed_end, q);
+    /* for a k nothing need be known of the candidates' mass, unless they have all of the row's */
+    const bool all_mass =
+        p_whole && (bound == TB_LEAST || (!flat && bound <= tb_least_value(maximum, c, 1.0f)));
+    const bool needs_mass = p_whole && (all_mass || k == TB_OFF || n < k);
+    if (C > 1) {
+        /* each block's candidates are the work of as many threads */
+        constexpr int EACH = TB_FINISHERS / C;
+        const int r = tid / EACH, count = (int)__shfl_sync(TB_WHOLE_WARP, pushed, r),
+                  base = (int)__shfl_sync(TB_WHOLE_WARP, pushed_end, r) - count;
+        uint32_t high = 0, low = 0;
 #pragma unroll 1
-        for (int i = tid; i < n; i += TB_FINISHERS) {
-            int r = 0, at = i;
-#pragma unroll
-            for (int q = 0; q + 1 < C; q++) {
-                int end = (int)ends[q];
-                if (i >= end) r = q + 1, at = i - end;
-            }
+        for (int at = tid % EACH; at < count; at += EACH) {
             uint2 raw = s.raw[r * S::SEGMENT + at];
-            float x = law_float(raw.x);
-            uint64_t weight = flat ? LAW_ONE : law_weight(law_exponent(x, maximum, c));
-            tb_fast_token token = {law_key(x), raw.y, (uint32_t)(weight >> 20), (uint32_t)weight & 0xfffffu};
-            s.token[i] = token;
+            tb_fast_token token = tb_weigh_token(law_float(raw.x), raw.y, maximum, c, flat);
+            s.token[base + at] = token;
             high += token.high;
             low += token.low;
         }
-        __syncwarp();
-        tb_add_digits(&s.sum_high, &s.sum_low, high, low);
+        if (tid >= n && tid < (n + TB_PAIR_STEP - 1) / TB_PAIR_STEP * TB_PAIR_STEP)
+            s.token[tid] = tb_no_token();
+        if (needs_mass) {
+            __syncwarp();
+            tb_add_digits(&s.sum_high, &s.sum_low, high, low);
+        }
+        tb_finish_barrier();
     }
-    tb_finish_barrier();
-    const uint64_t listed = tb_join(s.sum_high, s.sum_low); /* mass of the candidates */
+    const uint64_t listed = tb_join(s.sum_high, s.sum_low); /* mass of the candidates, or 0 */
     bool sufficient = bound == TB_LEAST || (k != TB_OFF && n >= k) || (w && bound <= bound_w && !flat);
     uint64_t target_low = ~(uint64_t)0, target_high = ~(uint64_t)0;
     if (p_whole) {
-        if (bound == TB_LEAST ||
-            (!flat && bound <= tb_least_value(maximum, c, 1.0f))) { /* all mass is listed */
+        if (all_mass) {
             sufficient = true;
             target_low = target_high = law_top_p_target(chain.p, listed);
         } else {
@@ -428,31 +415,33 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         }
         sufficient |= listed >= target_high;
     }
-    const uint32_t k_b = k_before == TB_OFF ? 0xffffffffu : (uint32_t)k_before;
-    const uint32_t k_a = k_after == TB_OFF ? 0xffffffffu : (uint32_t)k_after;
+    const uint32_t k_b = (uint32_t)chain.k_before,
+                   k_a = (uint32_t)chain.k_after; /* off: more than any row has */
     const bool many = n > TB_PAIRS;
     bool narrowed = false, undecided = !sufficient;
     uint64_t cut = 0, mass = 0;
     int kept = 0;
+    tb_fast_rank mine;
+    bool stays = false;
 #pragma unroll 1
     while (!undecided) {
         if (!many) {
-            tb_fast_token mine;
-            int which;
-            uint32_t greater;
-            uint64_t above;
-            bool has = tb_rank_pairs(s.token, n, by_index, &mine, &which, &greater, &above);
-            uint64_t weight = tb_join(mine.high, mine.low);
-            bool in_before = has && greater < k_b && weight >= chain.w_before;
+            mine = tb_rank_pairs(s.token, n, by_index);
+            uint64_t weight = tb_join(mine.token.high, mine.token.low);
+            bool in_before = mine.has && mine.greater < k_b && weight >= chain.w_before;
             if (before_only) {
-                bool counts = in_before && which == 0;
-                tb_add_digits(&s.before_high, &s.before_low, counts ? mine.high : 0u, counts ? mine.low : 0u);
+                bool counts = in_before && mine.part == 0;
+                tb_add_digits(&s.before_high, &s.before_low, counts ? mine.token.high : 0u,
+                              counts ? mine.token.low : 0u);
                 tb_finish_barrier();
                 target_low = target_high = law_top_p_target(chain.p, tb_join(s.before_high, s.before_low));
             }
-            bool stays = in_before && greater < k_a && weight >= chain.w_after;
-            if (stays && above >= target_low && above < target_high) s.ambiguous = 1;
-            if (stays && above < target_low && which == 0) s.kept[atomicAdd(&s.kept_count, 1u)] = mine;
+            stays = in_before && mine.greater < k_a && weight >= chain.w_after;
+            if (stays && mine.above >= target_low && mine.above < target_high) s.ambiguous = 1;
+            stays = stays && mine.above < target_low;
+            if (mine.has && mine.part == 0) s.kept[mine.at] = stays ? mine.token : tb_no_token();
+            uint32_t votes = __ballot_sync(TB_WHOLE_WARP, stays && mine.part == 0);
+            if (lane == 0 && votes) atomicAdd(&s.kept_count, (uint32_t)__popc(votes));
             tb_finish_barrier();
             kept = (int)s.kept_count;
             undecided = s.ambiguous;
@@ -479,7 +468,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         tell(1);
         if (tid == 0) s.kept_count = s.ambiguous = 0, s.base_mass = 0;
         tb_finish_barrier();
-        if (warp < TB_SEEKERS / 32) tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum);
+        tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
         tb_finish_barrier();
         if (C > 1) tb_mail_wait(&s.mail_narrow);
         double taken = 0.0;
@@ -505,48 +494,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     /* ---- the draw ---- */
     tb_fast_result result = {0, kept, 0, status, 0.0f, mass};
     if (!many) {
-        int spread = kept <= TB_FINISHERS / 8   ? 3
-                     : kept <= TB_FINISHERS / 4 ? 2
-                     : kept <= TB_FINISHERS / 2 ? 1
-                                                : 0;
-        int i = tid >> spread, part = tid & ((1 << spread) - 1);
-        if (((tid & ~31) >> spread) < kept) {
-            tb_fast_token mine = s.kept[min(i, kept - 1)];
-            uint32_t high = 0, low = 0, all_high = 0, all_low = 0, place = 0;
-#pragma unroll 4
-            for (int j = part; j < kept; j += 1 << spread) {
-                tb_fast_token other = s.kept[j];
-                bool before = other.index < mine.index;
-                all_high += other.high;
-                all_low += other.low;
-                place += before ? 1u : 0u;
-                high += before ? other.high : 0u;
-                low += before ? other.low : 0u;
-            }
-            for (int d = 1; d < 1 << spread; d *= 2) {
-                high += __shfl_xor_sync(TB_WHOLE_WARP, high, d);
-                low += __shfl_xor_sync(TB_WHOLE_WARP, low, d);
-                all_high += __shfl_xor_sync(TB_WHOLE_WARP, all_high, d);
-                all_low += __shfl_xor_sync(TB_WHOLE_WARP, all_low, d);
-                place += __shfl_xor_sync(TB_WHOLE_WARP, place, d);
-            }
-            if (i < kept && part == 0) {
-                result.mass = tb_join(all_high, all_low);
-                uint64_t before = tb_join(high, low), position = law_draw_position(s.random, result.mass);
-                if (before <= position && position - before < tb_join(mine.high, mine.low)) {
-                    result.token = (int32_t)mine.index;
-                    if (!flat) result.t = law_exponent(law_key_value(mine.key), maximum, c);
-                    if (call.ranks)
-                        for (int j = 0; j < n; j++) result.rank += s.token[j].key >= mine.key;
-                    tb_fast_write(call, row, result);
-                }
-                if (call.kept_ids && place < call.kept_capacity)
-                    call.kept_ids[row * call.kept_capacity + place] = (int32_t)mine.index;
-            }
-        }
-        if (call.kept_ids)
-            for (int64_t j = kept + tid; j < call.kept_capacity; j += TB_FINISHERS)
-                call.kept_ids[row * call.kept_capacity + j] = -1;
+        tb_draw_few<S>(call, row, result, n, mine, stays, flat ? 0.0f : c, maximum);
     } else {
         uint64_t w_both = chain.w_before > chain.w_after ? chain.w_before : chain.w_after;
         tb_fast_drawn drawn =

@@ -22,13 +22,6 @@
 
 #include "fast_wide_search.cuh"
 
-/* The drawn token, in the one thread that has found it. */
-typedef struct tb_wide_drawn {
-    bool mine;
-    int32_t index;
-    float x;
-} tb_wide_drawn;
-
 template <int dtype, int C, int NT, int U, int CAP>
 struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
     typedef tb_wide_search<dtype, C, NT, U, CAP> W;

@@ -517,4 +517,11 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     }
 };
 
+/* The drawn token, in the one thread that has found it. */
+typedef struct tb_wide_drawn {
+    bool mine;
+    int32_t index;
+    float x;
+} tb_wide_drawn;
+
 #endif

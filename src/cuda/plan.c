@@ -40,10 +40,10 @@ typedef struct fast_kernel {
         "tombola_" name "_f32", "tombola_" name "_f16", "tombola_" name "_bf16"                              \
     }
 enum {
+    C1_512R,
     C1_512,
     C1_256,
     C2_512,
-    C4_512,
     C4_256,
     C8_256,
     C16_256,
@@ -58,10 +58,10 @@ enum {
 };
 
 static const fast_kernel fast_kernels[FAST_KERNELS] = {
+    [C1_512R] = {"stream_c1_512r", 1, 512, TB_STREAM_C1_512R_BYTES, false},
     [C1_512] = {"stream_c1_512", 1, 512, TB_STREAM_C1_512_BYTES, false},
     [C1_256] = {"stream_c1_256", 1, 256, TB_STREAM_C1_256_BYTES, false},
     [C2_512] = {"stream_c2_512", 2, 512, TB_STREAM_C2_512_BYTES, false},
-    [C4_512] = {"stream_c4_512", 4, 512, TB_STREAM_C4_512_BYTES, false},
     [C4_256] = {"stream_c4_256", 4, 256, TB_STREAM_C4_256_BYTES, false},
     [C8_256] = {"stream_c8_256", 8, 256, TB_STREAM_C8_256_BYTES, true},
     [C16_256] = {"stream_c16_256", 16, 256, TB_STREAM_C16_256_BYTES, true},
@@ -75,8 +75,8 @@ static const fast_kernel fast_kernels[FAST_KERNELS] = {
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
-    [C1_512] = NAMES("stream_c1_512"),   [C1_256] = NAMES("stream_c1_256"),
-    [C2_512] = NAMES("stream_c2_512"),   [C4_512] = NAMES("stream_c4_512"),
+    [C1_512R] = NAMES("stream_c1_512r"), [C1_512] = NAMES("stream_c1_512"),
+    [C1_256] = NAMES("stream_c1_256"),   [C2_512] = NAMES("stream_c2_512"),
     [C4_256] = NAMES("stream_c4_256"),   [C8_256] = NAMES("stream_c8_256"),
     [C16_256] = NAMES("stream_c16_256"), [FLAT_C1] = NAMES("flat_c1_512"),
     [FLAT_C8] = NAMES("flat_c8_256"),    [FLAT_C16] = NAMES("flat_c16_256"),
@@ -163,15 +163,19 @@ static bool fast_fits(const tb_cuda_device *device, const fast_kernel *kernel, c
 static int choose_fast(const tb_cuda_device *device, const tombola_call *call, bool filtered)
 {
     int64_t rows = call->rows, sms = device->multiprocessors, vectors = vectors_of(call);
-    int order[7], n = 0;
+    int order[8], n = 0;
     if (filtered) {
         if (rows <= sms / 16 - 1 && vectors >= 16 * 1024) order[n++] = C16_256;
         if (rows <= sms / 8 - 1 && vectors >= 8 * 1024) order[n++] = C8_256;
         if (rows * 4 <= sms * 11 / 10 && vectors >= 4 * 1024) order[n++] = C4_256;
-        if (rows * 2 <= sms * 6 / 5 && vectors >= 2 * 2048) order[n++] = C2_512;
-        order[n++] = vectors > 4 * 1024 ? C1_512 : vectors > 512 ? C1_256 : C1_512;
+        if (rows * 2 <= sms && vectors >= 2 * 2048) order[n++] = C2_512;
+        if (rows <= sms && vectors > 4 * 1024) order[n++] = C1_512R; /* one block a multiprocessor */
+        order[n++] = vectors > 4 * 1024 ? (rows <= 2 * sms ? C1_512 : C1_256)
+                     : vectors > 512    ? C1_256
+                                        : C1_512;
     } else {
         if (rows <= sms / 16 && vectors >= 16 * 256) order[n++] = FLAT_C16;
+        if (rows >= sms * 3 / 2 && vectors >= 4 * 1024) order[n++] = FLAT_C1;
         if (vectors >= 8 * 256) order[n++] = FLAT_C8;
         order[n++] = FLAT_C1;
         order[n++] = FLAT_C8;
@@ -257,12 +261,15 @@ static bool whole_serves(const tombola_call *call)
     return !call->total_mass || !chain.filtered;
 }
 
-/* Whether the kernel is the better one for a call that it serves: the streaming kernel lists few ids sooner.
+/* Whether the kernel is the better one for a call that it serves: the streaming kernel lists few ids sooner,
+ * and beyond some rows the generic kernel finds what filters keep sooner (measured on 132 multiprocessors).
  */
-static bool whole_suits(const tombola_call *call)
+static bool whole_suits(const tb_cuda_device *device, const tombola_call *call)
 {
-    return call->kind == TOMBOLA_PROBABILITIES || call->probabilities || call->masked_logits ||
-           (call->kept_ids && call->kept_capacity > 256);
+    if (call->kind != TOMBOLA_PROBABILITIES && !call->probabilities && !call->masked_logits &&
+        !(call->kept_ids && call->kept_capacity > 256))
+        return false;
+    return !read_chain(call).filtered || call->rows <= device->multiprocessors / (call->kept_ids ? 4 : 1);
 }
 
 /* Bytes of a block's share of a row, and of what lies beside it. */
@@ -344,7 +351,7 @@ const char *const tb_cuda_variants[] = {
     "generic_c4",    "generic_c8",    "generic_c16",
     "whole_c1",      "whole_c2",      "whole_c4",
     "whole_c8",      "whole_c16",     "stream_c1_512",
-    "stream_c1_256", "stream_c2_512", "stream_c4_512",
+    "stream_c1_256", "stream_c2_512", "stream_c1_512r",
     "stream_c4_256", "stream_c8_256", "stream_c16_256",
     "flat_c1_512",   "flat_c8_256",   "flat_c16_256",
     "wide_c1_512",   "wide_c2_512",   "wide_c8_256",
@@ -371,7 +378,7 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
     bool usual = !forced || !strcmp(forced, "generic") || !strcmp(forced, exact ? "generic" : "rejection");
     unsigned blocks = forced_blocks(device, forced, "generic_c");
     unsigned whole = forced_blocks(device, forced, "whole_c");
-    if ((whole || (!forced && whole_suits(call))) && whole_serves(call) &&
+    if ((whole || (!forced && whole_suits(device, call))) && whole_serves(call) &&
         add_whole(&plan, device, call, whole)) {
         /* done */
     } else if ((!forced || !usual) && add_fast(&plan, device, call, forced)) {

@@ -217,12 +217,14 @@ static void whole_rows(void **state)
                                          {.kind = TOMBOLA_TOP_P, .value = 0.8f}};
     tombola_call call = call_of(512, 128256, TOMBOLA_F32, steps, 1);
     call.tokens = NULL, call.probabilities = float_output;
+    assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_generic");
+    call.step_count = 0; /* many rows: where there is nothing to look for */
     tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
     assert_int_equal(plan.launch_count, 1);
     assert_string_equal(plan.launch[0].kernel, "tombola_whole_f32");
     assert_int_equal(plan.launch[0].cluster, 8);
     assert_true(3 * (plan.launch[0].shared_bytes + 1024) <= 233472); /* three blocks a multiprocessor */
-    call.rows = 1;
+    call.rows = 1, call.step_count = 1;
     assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].cluster, 16);
     call.dtype = TOMBOLA_BF16;
     assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_whole_bf16");
