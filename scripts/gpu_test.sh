@@ -19,8 +19,9 @@ build=${GPU_TEST_BUILD:-build/gpu}
 threads=$(nproc)
 results=$build/results.jsonl
 package=$build/python-package
+# The last two hold much device memory, in many processes: nothing runs beside them.
 all=(errors vectors anomalies graphs streams statistics large random invariance soak)
-beside=(python flashinfer) # minutes of host time, so they run beside the others
+after=(python flashinfer)
 sanitizers=(memcheck racecheck initcheck synccheck)
 sanitizer_seconds=170
 python_seconds=240
@@ -135,7 +136,6 @@ if [ $# -gt 0 ]; then
     exit 0
 fi
 
-for suite in "${beside[@]}"; do run_suite "$suite" >"$build/$suite.said" 2>&1 & done
 for suite in "${all[@]}"; do run_suite "$suite"; done
 declare -A cases=([memcheck]=40 [racecheck]=15 [initcheck]=40 [synccheck]=40)
 start=$SECONDS
@@ -144,8 +144,7 @@ for tool in "${sanitizers[@]}"; do run_sanitizer "$tool" "${cases[$tool]}" & pid
 wait "${pids[@]}"
 for tool in "${sanitizers[@]}"; do tee -a "$results" <"$build/sanitizer.$tool.jsonl"; done
 echo "$((SECONDS - start)) s  sanitizers"
-wait
-for suite in "${beside[@]}"; do cat "$build/$suite.said"; done
+for suite in "${after[@]}"; do run_suite "$suite"; done
 echo "$SECONDS s in all"
 python3 tests/gpu/receipt.py suites "$results"
 python3 scripts/receipt_hash.py --check

@@ -51,6 +51,8 @@ def scalar(value: int, name: str) -> int:
 
 def word(value: Any, name: str) -> Any:
     """What is not an int: arrays as they are, NumPy's integers as scalars."""
+    if isinstance(value, int) and not isinstance(value, bool):  # first: torch.compile cannot trace the next line for it
+        return scalar(value, name)
     if hasattr(value, "__dlpack__") or not isinstance(value, numbers.Integral) or isinstance(value, bool):
         return value
     return scalar(int(value), name)

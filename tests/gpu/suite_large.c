@@ -49,6 +49,7 @@ static uint16_t *make_rows(int64_t rows, int64_t width, uint64_t seed)
 static bool run(suite *s, const variant *v, tombola_call *call)
 {
     tombola_error error = {0};
+    call->backend = TOMBOLA_BACKEND_CUDA;
     tombola_result result = tombola_workspace_size(v->context, call, &call->workspace_size, &error);
     if (result == TOMBOLA_ERROR_UNSUPPORTED) {
         suite_unserved(s, error.message);
@@ -56,7 +57,6 @@ static bool run(suite *s, const variant *v, tombola_call *call)
     }
     tb_cu_pointer workspace = device_alloc(call->workspace_size);
     call->workspace = device_pointer(workspace);
-    call->backend = TOMBOLA_BACKEND_CUDA;
     call->cuda_stream = lane_stream();
     if (!result) result = tombola_run(v->context, call, &error);
     CU(cu.cuStreamSynchronize(lane_stream()));

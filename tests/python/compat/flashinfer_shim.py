@@ -94,6 +94,11 @@ class Report:
         if time.time() > float(os.environ.get("FLASHINFER_TEST_END", "inf")):
             pytest.skip("the time was over")
 
+    def pytest_runtest_teardown(self):
+        # Many processes share the device's memory: none keeps much that it does not use.
+        if torch.cuda.is_available() and torch.cuda.memory_reserved() > 4 << 30:
+            torch.cuda.empty_cache()
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node):
         self.left_out = collections.Counter(getattr(node, "workeroutput", {}).get("left_out", self.left_out))
