@@ -32,15 +32,32 @@ static int finish(tombola_result result, const tombola_error *error)
     return result ? bridge_raise_library(error) : 0;
 }
 
+/* Where rows are picked of none, an index that is out of range for each of them lies behind the workspace. */
+static size_t absent_offset(size_t workspace)
+{
+    return (workspace + sizeof(int32_t) - 1) / sizeof(int32_t) * sizeof(int32_t);
+}
+
+static size_t with_absent(const request *r, size_t workspace)
+{
+    if (!r->no_source) return workspace;
+    return absent_offset(workspace) + (size_t)r->call.rows * sizeof(int32_t);
+}
+
 static int run_host(const tombola_context *context, request *r)
 {
     tombola_error error;
     if (tombola_workspace_size(context, &r->call, &r->call.workspace_size, &error))
         return bridge_raise_library(&error);
-    r->call.workspace = bridge_host_workspace(r->call.workspace_size);
+    size_t bytes = with_absent(r, r->call.workspace_size);
+    r->call.workspace = bridge_host_workspace(bytes);
     if (!r->call.workspace)
-        return bridge_raise("MemoryError", "", "no memory for a workspace of %zu bytes",
-                            r->call.workspace_size);
+        return bridge_raise("MemoryError", "", "no memory for a workspace of %zu bytes", bytes);
+    if (r->no_source) {
+        char *absent = (char *)r->call.workspace + absent_offset(r->call.workspace_size);
+        memset(absent, 0xff, (size_t)r->call.rows * sizeof(int32_t));
+        r->call.row_index = (const int32_t *)(const void *)absent;
+    }
     return finish(tombola_run(context, &r->call, &error), &error);
 }
 
@@ -55,9 +72,27 @@ static int run_in_given(const tombola_context *context, request *r)
                             argument_words(r->given[FIELD_WORKSPACE]));
     if (tensor_check(tensor, field, r->device, r->data->dtype)) return -1;
     if (!tensor_compact(tensor)) return bridge_raise("ValueError", field->name, "is not contiguous");
+    if (r->no_source) return bridge_raise("ValueError", "logits", "has no rows to pick from");
     r->call.workspace_size = 1;
     for (int i = 0; i < tensor->ndim; i++) r->call.workspace_size *= (size_t)tensor->shape[i];
     r->call.workspace = tensor_data(tensor);
+    return finish(tombola_run(context, &r->call, &error), &error);
+}
+
+/* Runs in the workspace of `bytes`, which has room for the absent rows' indices. */
+static int run_in(const tombola_context *context, request *r, void *workspace, size_t bytes)
+{
+    tombola_error error;
+    r->call.workspace = workspace;
+    r->call.workspace_size = bytes;
+    if (r->no_source) {
+        char *absent = (char *)workspace + bytes - (size_t)r->call.rows * sizeof(int32_t);
+        r->call.workspace_size = (size_t)(absent - (char *)workspace);
+        const char *refusal =
+            driver_fill(r->device.device_id, absent, UINT32_MAX, (size_t)r->call.rows, r->call.cuda_stream);
+        if (refusal) return bridge_raise("RuntimeError", "", "%s", refusal);
+        r->call.row_index = (const int32_t *)(const void *)absent;
+    }
     return finish(tombola_run(context, &r->call, &error), &error);
 }
 
@@ -69,7 +104,6 @@ static int run_captured(const tombola_context *context, request *r, size_t bytes
     DLTensor prototype = {
         .device = r->device, .ndim = 1, .dtype = {kDLUInt, 8, 1}, .shape = shape, .strides = strides};
     TVMFFIObjectHandle tensor = NULL;
-    tombola_error error;
     if (!TVMFFIEnvGetDLPackManagedTensorAllocator())
         return bridge_raise(
             "RuntimeError", "workspace",
@@ -78,9 +112,7 @@ static int run_captured(const tombola_context *context, request *r, size_t bytes
             bytes);
     if (TVMFFIEnvTensorAlloc(&prototype, &tensor)) return -1;
     const TVMFFIAny argument = {.type_index = kTVMFFITensor, .v_obj = tensor};
-    r->call.workspace = tensor_data(tensor_of(&argument));
-    r->call.workspace_size = bytes;
-    int failed = finish(tombola_run(context, &r->call, &error), &error);
+    int failed = run_in(context, r, tensor_data(tensor_of(&argument)), bytes);
     TVMFFIObjectDecRef(tensor);
     return failed;
 }
@@ -92,6 +124,7 @@ static int run_device(const tombola_context *context, request *r)
     void *stream = r->call.cuda_stream;
     if (r->given[FIELD_WORKSPACE]) return run_in_given(context, r);
     if (tombola_workspace_size(context, &r->call, &bytes, &error)) return bridge_raise_library(&error);
+    bytes = with_absent(r, bytes);
     if (driver_capturing(stream)) {
         if (r->given[FIELD_NOT_CAPTURED] && r->given[FIELD_NOT_CAPTURED]->v_int64)
             return bridge_raise(
@@ -103,9 +136,7 @@ static int run_device(const tombola_context *context, request *r)
     if (!bytes) return finish(tombola_run(context, &r->call, &error), &error);
     bridge_lane *lane = bridge_lane_lock(r->device.device_id, stream, bytes);
     if (!lane) return -1;
-    r->call.workspace = bridge_lane_memory(lane);
-    r->call.workspace_size = bytes;
-    int failed = finish(tombola_run(context, &r->call, &error), &error);
+    int failed = run_in(context, r, bridge_lane_memory(lane), bytes);
     bridge_lane_unlock(lane);
     return failed;
 }

@@ -17,6 +17,7 @@ static struct {
     int (*pop)(void **context);
     int (*allocate)(uint64_t *pointer, size_t bytes);
     int (*is_capturing)(void *stream, int *status);
+    int (*fill)(uint64_t memory, uint32_t word, size_t count, void *stream);
     int (*exchange_mode)(int *mode);
     int (*error_string)(int error, const char **text);
 } driver;
@@ -49,6 +50,7 @@ static void open_driver(void)
                   {"cuCtxPushCurrent_v2", &driver.push},
                   {"cuCtxPopCurrent_v2", &driver.pop},
                   {"cuMemAlloc_v2", &driver.allocate},
+                  {"cuMemsetD32Async", &driver.fill},
                   {"cuStreamIsCapturing", &driver.is_capturing},
                   {"cuThreadExchangeStreamCaptureMode", &driver.exchange_mode},
                   {"cuGetErrorString", &driver.error_string}};
@@ -104,6 +106,15 @@ void *driver_allocate(size_t bytes)
 {
     uint64_t pointer = 0;
     return driver.allocate(&pointer, bytes) ? NULL : (void *)(uintptr_t)pointer;
+}
+
+const char *driver_fill(int device, void *memory, uint32_t word, size_t count, void *stream)
+{
+    const char *refusal = driver_enter(device);
+    if (refusal) return refusal;
+    int error = driver.fill((uint64_t)(uintptr_t)memory, word, count, stream);
+    driver_leave();
+    return reason(error);
 }
 
 bool driver_capturing(void *stream)

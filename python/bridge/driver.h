@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Opens the driver and makes the device's primary context current on this thread, with stream captures of
  * other threads undisturbed by what follows, until driver_leave. NULL on success, else the reason. */
@@ -16,6 +17,9 @@ void driver_leave(void);
 
 /* Device memory, between driver_enter and driver_leave; NULL when there is none left. */
 void *driver_allocate(size_t bytes);
+
+/* Fills `count` 32-bit words of device memory, in the stream's order. NULL on success, else the reason. */
+const char *driver_fill(int device, void *memory, uint32_t word, size_t count, void *stream);
 
 /* True while the stream is being captured in a graph. */
 bool driver_capturing(void *stream);

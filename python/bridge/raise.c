@@ -53,5 +53,10 @@ int bridge_raise_library(const tombola_error *error)
         kind = "NotImplementedError";
     else if (error->result == TOMBOLA_ERROR_OUT_OF_MEMORY)
         kind = "MemoryError";
-    return bridge_raise(kind, own_name(error->argument), "%s", error->message);
+    const char *own = own_name(error->argument);
+    size_t length = strlen(error->argument);
+    if (own != error->argument && strcmp(own, "logits") && !strncmp(error->message, error->argument, length) &&
+        error->message[length] == ' ')
+        return bridge_raise(kind, own, "%s", error->message + length + 1);
+    return bridge_raise(kind, own, "%s", error->message);
 }

@@ -296,9 +296,37 @@ static int place_slots(request *r)
 
 /* ---- the whole ---- */
 
+/* True when the tensor overlaps a parameter of the chain. */
+static bool overlaps_parameter(const request *r, const DLTensor *written)
+{
+    for (int32_t i = 0; i < 2 * r->call.step_count; i++) {
+        const TVMFFIAny *value = r->step_values[i / 2][i % 2];
+        const DLTensor *tensor = value ? tensor_of(value) : NULL;
+        if (tensor && tensors_overlap(written, tensor)) return true;
+    }
+    return false;
+}
+
+/* Offsets that the call advances lie apart from what it reads. Outputs look at them in turn. */
+static int check_offsets_apart(const request *r)
+{
+    const DLTensor *offsets = r->tensors[FIELD_OFFSET];
+    const char *name = bridge_fields[FIELD_OFFSET].name;
+    if (!offsets || !r->call.advance_offsets) return 0;
+    if (tensors_overlap(offsets, r->data))
+        return bridge_raise("ValueError", name, "overlaps logits in memory");
+    for (int g = 0; g < FIELD_TOKENS; g++)
+        if (g != FIELD_OFFSET && r->tensors[g] && tensors_overlap(offsets, r->tensors[g]))
+            return bridge_raise("ValueError", name, "overlaps %s in memory", bridge_fields[g].name);
+    if (overlaps_parameter(r, offsets))
+        return bridge_raise("ValueError", name, "overlaps a parameter in memory");
+    return 0;
+}
+
 /* Outputs lie apart from all else, but for logits that are masked in place. */
 static int check_apart(const request *r)
 {
+    if (check_offsets_apart(r)) return -1;
     for (int f = FIELD_TOKENS; f < FIELD_BFLOAT16; f++) {
         const DLTensor *output = r->tensors[f];
         if (!output) continue;
@@ -309,12 +337,8 @@ static int check_apart(const request *r)
         for (int g = 0; g < f; g++)
             if (r->tensors[g] && tensors_overlap(output, r->tensors[g]))
                 return bridge_raise("ValueError", name, "overlaps %s in memory", bridge_fields[g].name);
-        for (int32_t i = 0; i < 2 * r->call.step_count; i++) {
-            const TVMFFIAny *value = r->step_values[i / 2][i % 2];
-            const DLTensor *tensor = value ? tensor_of(value) : NULL;
-            if (tensor && tensors_overlap(output, tensor))
-                return bridge_raise("ValueError", name, "overlaps a parameter in memory");
-        }
+        if (overlaps_parameter(r, output))
+            return bridge_raise("ValueError", name, "overlaps a parameter in memory");
     }
     return 0;
 }
@@ -399,6 +423,11 @@ int request_read(request *r, const TVMFFIAny *arguments, int32_t count)
     for (int f = FIELD_ROWS; f < FIELD_BFLOAT16; f++)
         if (r->tensors[f] && place(r, f, widths)) return -1;
     if (check_apart(r)) return -1;
+    r->no_source = r->call.source_rows == 0 && r->call.rows > 0;
+    if (r->no_source) { /* to the library 0 means as many as rows; any memory serves, since none is read */
+        r->call.source_rows = 1;
+        r->call.data = r->call.row_index;
+    }
     r->call.kept_capacity = widths[0] > 0 ? widths[0] : 0;
     r->call.top_count = widths[1] > 0 ? (int32_t)widths[1] : 0;
     r->call.given_count = widths[2] > 0 ? (int32_t)widths[2] : 0;

@@ -14,6 +14,7 @@ typedef struct request {
     tombola_call call;
     tombola_step steps[TOMBOLA_MAX_STEPS];
     DLDevice device; /* data's */
+    bool no_source;  /* rows are picked of none: all are bad, and row_index is to hold -1 */
     bool one_row;    /* data has one dimension, and no rows are picked: "rows" is absent */
     const DLTensor *data;
     const DLTensor *tensors[FIELD_COUNT]; /* those of the arguments that are tensors, else NULL */

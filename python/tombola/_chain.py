@@ -1,5 +1,8 @@
 """Chains: what happens to a row before a token is drawn, step by step."""
 
+from __future__ import annotations
+
+import numbers
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Union
 
@@ -79,6 +82,12 @@ class Chain:
     arguments: tuple[Any, ...]
 
     def __init__(self, steps: Sequence[Step]) -> None:
+        if isinstance(steps, tuple(_FIELDS)):
+            raise TypeError(f"chain: must be a list of steps; {steps!r} is one step")
+        try:
+            steps = tuple(steps)
+        except TypeError:
+            raise TypeError(f"chain: must be a list of steps, not {type(steps).__name__}") from None
         arguments: list[Any] = []
         for step in steps:
             fields = _FIELDS.get(type(step))
@@ -88,11 +97,28 @@ class Chain:
                 if value is None:
                     raise TypeError(f"chain: {step!r} lacks a value")
                 arguments += (field, value)
-        object.__setattr__(self, "steps", tuple(steps))
+        object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "arguments", tuple(arguments))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a Chain is immutable")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a Chain is immutable")
+
+    def __reduce__(self) -> tuple[type[Chain], tuple[tuple[Step, ...]]]:
+        return Chain, (self.steps,)
+
+    def __eq__(self, other: object) -> bool:
+        """The same steps with equal numbers; arrays are equal to themselves alone."""
+        return self._key() == other._key() if isinstance(other, Chain) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        values = (value if isinstance(value, numbers.Number) else id(value) for value in self.arguments[1::2])
+        return tuple(zip(self.arguments[::2], (isinstance(v, numbers.Number) for v in self.arguments[1::2]), values))
 
     def __repr__(self) -> str:
         return f"Chain([{', '.join(map(repr, self.steps))}])"
@@ -107,7 +133,11 @@ def chain_arguments(
             raise ValueError("chain: excludes temperature, top_k, top_p and min_p")
         if not isinstance(chain, Chain):
             raise TypeError(f"chain: must be a Chain, not {type(chain).__name__}")
+        if order != DEFAULT_ORDER:
+            raise ValueError("order: a chain has its own")
         return chain.arguments
+    if not isinstance(order, (tuple, list)):
+        raise TypeError(f"order: must be a tuple or list of names, not {type(order).__name__}")
     if order == DEFAULT_ORDER:
         return (lib.TEMPERATURE, temperature, lib.MIN_P, min_p, lib.TOP_K, top_k, lib.TOP_P, top_p)
     return _ordered(temperature, top_k, top_p, min_p, order)
@@ -121,11 +151,11 @@ def _ordered(temperature: Any, top_k: Any, top_p: Any, min_p: Any, order: Sequen
         "top_p": lib.TOP_P,
         "min_p": lib.MIN_P,
     }
-    if isinstance(order, str):
-        raise TypeError("order: must be a sequence of names, not a string")
     arguments: list[Any] = []
     named: set[str] = set()
     for name in order:
+        if not isinstance(name, str):
+            raise TypeError(f"order: must be a tuple or list of names, and {name!r} is none")
         parts = {"top_k", "top_p"} if name == "top_k_top_p" else {name}
         if name != "top_k_top_p" and name not in given:
             known = ", ".join([*given, "top_k_top_p"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, Callable, NoReturn
 
@@ -40,6 +41,8 @@ def framework(x: Any) -> Framework:
 
 def lead(x: Any, rows: Any) -> tuple[int, ...]:
     """The dimension of rows, if there is one."""
+    if rows is not None and not hasattr(rows, "shape"):
+        raise TypeError(f"rows: must be an int32 array, not {type(rows).__name__}")
     shape: tuple[int, ...] = tuple(x.shape[:-1] if rows is None else rows.shape[:1])
     return shape
 
@@ -49,6 +52,21 @@ def vocab(x: Any) -> int:
         raise ValueError("logits: has no dimensions; it must be [rows, vocab_size] or [vocab_size]")
     width: int = x.shape[-1]
     return width
+
+
+def count_of(value: Any, name: str, least: int = 0) -> int:
+    """A number that makes a shape."""
+    if isinstance(value, bool) or not isinstance(value, int):  # torch.compile traces int alone
+        number = None if isinstance(value, bool) else getattr(value, "__index__", None)
+        if number is None:
+            raise TypeError(f"{name}: must be an integer, not {type(value).__name__}")
+        try:
+            value = number()
+        except TypeError:
+            raise TypeError(f"{name}: must be an integer, not {type(value).__name__}") from None
+    if value < least:
+        raise ValueError(f"{name}: is {value}; it must be at least {least}")
+    return value
 
 
 def source(
@@ -79,14 +97,18 @@ def fill(
     given: dict[str, Any],
     check: bool,
     single: str = "",
+    blank: float | None = None,
 ) -> dict[str, Any]:
     """Runs a call. `given` are the caller's own outputs by name, the rest is made; `single` names the output that
-    the caller knows as `out`."""
+    the caller knows as `out`; `blank` is what an output holds where the call writes nothing."""
+    for name, array in given.items():
+        if array is not None:
+            how.check_written(array, "out" if name == single else name)
     arrays: dict[str, Any] = {}
     for name, (field, shape, dtype) in wanted.items():
         array = given.get(name)
         if array is None:
-            array = how.empty(x, shape, dtype)
+            array = how.empty(x, shape, dtype) if blank is None else how.full(x, shape, dtype, blank)
         arrays[name] = array
         arguments += (field, array)
     status = arrays.get("status")
@@ -99,6 +121,8 @@ def fill(
         how.run(x, *arguments)
     except (TypeError, ValueError) as error:
         reraise(error, single)
+    if given and how.written is not None:
+        how.written(*given.values())
     if check:
         raise_for(status)
     if how.finish is not None:
@@ -109,18 +133,28 @@ def fill(
 
 
 def whole_rows(
-    x: Any, how: Framework, arguments: tuple[Any, ...], rows: Any, field: int, dtype: str | None, out: Any, check: bool
-) -> Any:
+    x: Any, how: Framework, arguments: tuple[Any, ...], rows: Any, lengths: Any, field: int, dtype: str | None,
+    out: Any, check: bool,
+) -> Any:  # fmt: skip
     """A call whose one output is as wide as the vocabulary, and which the caller knows as `out`."""
+    # Behind a row's length nothing is written.
+    blank = None if lengths is None else -math.inf if field == lib.MASKED else 0.0
     name = lib.NAMES[field]
     if check:
         wanted: dict[str, Output] = {name: (field, (*lead(x, rows), vocab(x)), dtype)}
-        return fill(x, how, arguments, wanted, {name: out}, check, name)[name]
-    result = how.empty(x, (*lead(x, rows), vocab(x)), dtype) if out is None else out
+        return fill(x, how, arguments, wanted, {name: out}, check, name, blank)[name]
+    shape = (*lead(x, rows), vocab(x))
+    if out is not None:
+        how.check_written(out, "out")
+        result = out
+    else:
+        result = how.empty(x, shape, dtype) if blank is None else how.full(x, shape, dtype, blank)
     try:
         how.run(x, *arguments, field, result)
     except (TypeError, ValueError) as error:
         reraise(error, name)
+    if out is not None and how.written is not None:
+        how.written(out)
     return result if how.finish is None or out is not None else how.finish(result)
 
 

@@ -20,9 +20,32 @@ class Framework:
     #: Turns what was filled into the caller's arrays; None where nothing is to be done.
     finish: Callable[[Any], Any] | None = None
 
+    #: Tells the framework that the caller's own arrays were written; None where it need not know.
+    written: Callable[..., None] | None = None
+
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
         """An array on x's device; without dtype, of x's."""
         raise TypeError(f"out: must be given for logits of type {type(x).__module__}.{type(x).__name__}")
+
+    def full(self, x: Any, shape: tuple[int, ...], dtype: str | None, value: float) -> Any:
+        """The same, filled."""
+        return self.empty(x, shape, dtype)
+
+    def arange(self, x: Any, count: int) -> Any:
+        """int32 numbers from 0 on x's device."""
+        raise ValueError("streams: must be given with a seed of one element")
+
+    def check_written(self, array: Any, name: str) -> None:
+        """Refuses an array of the caller's that must not be written, of whatever library it is."""
+        torch, numpy, jax = (sys.modules.get(module) for module in ("torch", "numpy", "jax"))
+        if torch is not None and isinstance(array, torch.Tensor):
+            if array.requires_grad:
+                raise ValueError(f"{name}: requires gradients, which writing to it would falsify")
+        elif numpy is not None and isinstance(array, numpy.ndarray):
+            if not array.flags.writeable:
+                raise ValueError(f"{name}: is read-only")
+        elif jax is not None and isinstance(array, jax.Array):
+            raise ValueError(f"{name}: JAX arrays cannot be written")
 
     def random_bits(self, x: Any, shape: tuple[int, ...], num_samples: int | None, method: str) -> Any:
         """64 random bits per draw from the framework's own generator."""
@@ -35,6 +58,16 @@ class NumPy(Framework):
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
         return self.numpy.empty(shape, dtype or x.dtype)
+
+    def full(self, x: Any, shape: tuple[int, ...], dtype: str | None, value: float) -> Any:
+        return self.numpy.full(shape, value, dtype or x.dtype)
+
+    def arange(self, x: Any, count: int) -> Any:
+        return self.numpy.arange(count, dtype="int32")
+
+    def check_written(self, array: Any, name: str) -> None:
+        if array.__class__ is not self.numpy.ndarray:  # of those `run` says whether they are read-only
+            super().check_written(array, name)
 
     def run(self, x: Any, *arguments: Any) -> None:
         try:
@@ -69,10 +102,27 @@ class Torch(Framework):
     def __init__(self) -> None:
         self.torch: Any = sys.modules["torch"]
         torch = self.torch
+        self.increment: Any = getattr(torch._C, "_increment_version", None)
         self.dtypes = {"int32": torch.int32, "int64": torch.int64, "float32": torch.float32}
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
         return self.torch.empty(shape, dtype=self.dtypes[dtype] if dtype else x.dtype, device=x.device)
+
+    def full(self, x: Any, shape: tuple[int, ...], dtype: str | None, value: float) -> Any:
+        return self.torch.full(shape, value, dtype=self.dtypes[dtype] if dtype else x.dtype, device=x.device)
+
+    def arange(self, x: Any, count: int) -> Any:
+        return self.torch.arange(count, dtype=self.torch.int32, device=x.device)
+
+    def check_written(self, array: Any, name: str) -> None:
+        if array.__class__ is not self.torch.Tensor or array.requires_grad:
+            super().check_written(array, name)
+
+    def written(self, *arrays: Any) -> None:  # type: ignore[override]
+        """Raises the tensors' versions, by which torch sees that what it saved for a gradient was overwritten."""
+        for array in arrays:
+            if self.increment is not None and isinstance(array, self.torch.Tensor):
+                self.increment((array,))
 
 
 class CuPy(Framework):
@@ -82,6 +132,14 @@ class CuPy(Framework):
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
         with x.device:
             return self.cupy.empty(shape, dtype or x.dtype)
+
+    def full(self, x: Any, shape: tuple[int, ...], dtype: str | None, value: float) -> Any:
+        with x.device:
+            return self.cupy.full(shape, value, dtype or x.dtype)
+
+    def arange(self, x: Any, count: int) -> Any:
+        with x.device:
+            return self.cupy.arange(count, dtype="int32")
 
     def run(self, x: Any, *arguments: Any) -> None:
         with x.device:
@@ -103,9 +161,6 @@ class Jax(NumPy):
     def run(self, x: Any, *arguments: Any) -> None:
         if any(device.platform != "cpu" for device in x.devices()):
             raise NotImplementedError("logits: JAX arrays are served on the CPU only")
-        for field, value in zip(arguments[::2], arguments[1::2]):
-            if field in lib.OUTPUTS and isinstance(value, self.jax.Array):
-                raise ValueError(f"{lib.NAMES[field]}: JAX arrays cannot be written")
         super().run(*(self.numpy.asarray(a) if isinstance(a, self.jax.Array) else a for a in (x, *arguments)))
 
 
@@ -117,7 +172,14 @@ class TorchOperator(Torch):
         from . import _torch
 
         self.run = _torch.run
+        self.written = None  # type: ignore[assignment] # the operator's schema says what is written
         self.random_bits = _torch.random_bits  # type: ignore[method-assign]
+
+    def check_written(self, array: Any, name: str) -> None:
+        if not isinstance(array, self.torch.Tensor):
+            raise TypeError(f"{name}: must be a tensor")
+        if array.requires_grad:
+            raise ValueError(f"{name}: requires gradients, which writing to it would falsify")
 
 
 _by_type: dict[type, Framework] = {}

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _library as lib
 from ._chain import DEFAULT_ORDER, Chain, chain_arguments
-from ._engine import ALL, AUTO, LOGITS, Output, fill, framework, lead, source, vocab, whole_rows
+from ._engine import ALL, AUTO, LOGITS, Output, count_of, fill, framework, lead, source, vocab, whole_rows
 from ._results import Array, Logprobs, Selection
 
 
@@ -30,7 +30,8 @@ def softmax(
     logits, temperature, rows, slots, lengths, check, threads, backend
         As for `sample`. Temperature 0 gives the greatest token 1.
     out
-        float32 array to write to, with adjacent elements in a row.
+        float32 array to write to, with adjacent elements in a row. What lies behind a row's length stays as it is;
+        without `out` it is 0.
 
     Returns
     -------
@@ -46,7 +47,7 @@ def softmax(
     arguments: tuple[Any, ...] = (lib.TEMPERATURE, temperature)
     arguments += source(LOGITS, rows, slots, lengths, ALL, threads, backend)
     result: Array = whole_rows(
-        logits, framework(logits), arguments, rows, lib.PROBABILITIES, "float32", out, check
+        logits, framework(logits), arguments, rows, lengths, lib.PROBABILITIES, "float32", out, check
     )
     return result
 
@@ -81,7 +82,8 @@ def renorm(
     kind, rows, slots, lengths, ties, check, threads, backend
         As for `sample`.
     out
-        float32 array to write to, with adjacent elements in a row.
+        float32 array to write to, with adjacent elements in a row. What lies behind a row's length stays as it is;
+        without `out` it is 0.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def renorm(
     """
     arguments = chain_arguments(temperature, top_k, top_p, min_p, order, chain)
     arguments += source(kind, rows, slots, lengths, ties, threads, backend)
-    result: Array = whole_rows(x, framework(x), arguments, rows, lib.PROBABILITIES, "float32", out, check)
+    result: Array = whole_rows(x, framework(x), arguments, rows, lengths, lib.PROBABILITIES, "float32", out, check)
     return result
 
 
@@ -130,7 +132,7 @@ def mask(
         As for `sample`.
     out
         Array of logits' dtype to write to, with adjacent elements in a row; logits itself: in place (not together
-        with `rows`).
+        with `rows`). What lies behind a row's length stays as it is; without `out` it is -inf.
 
     Returns
     -------
@@ -147,7 +149,7 @@ def mask(
     """
     arguments = chain_arguments(temperature, top_k, top_p, min_p, order, chain)
     arguments += source(kind, rows, slots, lengths, ties, threads, backend)
-    result: Array = whole_rows(logits, framework(logits), arguments, rows, lib.MASKED, None, out, check)
+    result: Array = whole_rows(logits, framework(logits), arguments, rows, lengths, lib.MASKED, None, out, check)
     return result
 
 
@@ -211,7 +213,7 @@ def select(
     shape = lead(x, rows)
     wanted: dict[str, Output] = {}
     if out is None or "ids" in given:
-        wanted["ids"] = (lib.KEPT_IDS, (*shape, vocab(x) if capacity is None else capacity), "int32")
+        wanted["ids"] = (lib.KEPT_IDS, (*shape, vocab(x) if capacity is None else count_of(capacity, "capacity")), "int32")
     if out is None or "counts" in given:
         wanted["counts"] = (lib.KEPT_COUNTS, shape, "int32")
     if return_mass or "mass" in given:
@@ -284,6 +286,8 @@ def logprobs(
     wanted: dict[str, Output] = {}
     single = False  # one id per row
     if ids is not None:
+        if not hasattr(ids, "shape"):
+            raise TypeError(f"ids: must be an int32 array, not {type(ids).__name__}")
         given: Any = ids
         single = len(given.shape) == len(shape)
         if single:
@@ -292,6 +296,7 @@ def logprobs(
         field = lib.RAW_LOGPROBS_OF_IDS if raw else lib.LOGPROBS_OF_IDS
         wanted["logprobs"] = (field, tuple(given.shape), "float32")
     if top is not None:
+        top = count_of(top, "top")
         arguments += (lib.TOP_RAW, int(raw))
         wanted["top_ids"] = (lib.TOP_IDS, (*shape, top), "int32")
         wanted["top_logprobs"] = (lib.TOP_LOGPROBS, (*shape, top), "float32")

@@ -14,6 +14,7 @@ from ._engine import (
     EXACT,
     LOGITS,
     Output,
+    count_of,
     fill,
     is_compiling,
     is_traced,
@@ -23,7 +24,7 @@ from ._engine import (
     source,
     vocab,
 )
-from ._frameworks import framework_of
+from ._frameworks import Framework, framework_of
 from ._library import MIN_P, NOT_CAPTURED, OFFSET, SEED, TEMPERATURE, TOKENS, TOP_K, TOP_P
 from ._results import Array, Sample
 
@@ -156,8 +157,9 @@ def sample(
     method
         `"exact"`, or `"rejection"` and `"dual_pivot"`, which draw from the same distribution.
     seed
-        An int, 0 to 2^64 - 1: rows differ by their number. Or int64/uint64 `[rows]`, a seed per request, whose
-        tokens then do not depend on its place in the batch. None: see `manual_seed`.
+        An int, 0 to 2^64 - 1: rows differ by their number. An int64/uint64 array of one element is the same (unless
+        `slots` is given). Or int64/uint64 `[rows]`, a seed per request, whose tokens then do not depend on its place
+        in the batch. None: see `manual_seed`.
     offset
         The position of the token: an int, or int64/uint64 `[rows]`. None: 0.
     advance
@@ -209,16 +211,20 @@ def sample(
     how = operator if is_traced() else framework_of(logits)
     captured = None
     if seed is None:
+        if offset is not None:
+            raise ValueError("offset: belongs to a seed, and there is none")
         if random is None:
-            if offset is not None:
-                raise ValueError("offset: belongs to a seed, and there is none")
             if is_compiling():
                 random = how.random_bits(logits, lead(logits, rows), num_samples, method)
             else:
                 seed, offset = _seeds.automatic()
                 captured = 1
+    elif random is not None:
+        raise ValueError("random: excludes seed")
     elif seed.__class__ is not int:
         seed = _seeds.word(seed, "seed")
+        if streams is None and slots is None and getattr(seed, "shape", None) == (1,):
+            streams = _streams(how, logits, rows)
     elif not 0 <= seed <= _MAX_INT:
         seed = _seeds.scalar(seed, "seed")
     if offset is not None:
@@ -227,6 +233,8 @@ def sample(
         elif not 0 <= offset <= _MAX_INT:
             offset = _seeds.scalar(offset, "offset")
 
+    if num_samples is not None:
+        num_samples = count_of(num_samples, "num_samples", 1)
     if chain is None and order is DEFAULT_ORDER:
         arguments: tuple[Any, ...] = (
             TEMPERATURE, temperature, MIN_P, min_p, TOP_K, top_k, TOP_P, top_p,
@@ -247,6 +255,10 @@ def sample(
             lib.METHOD, lib.value_of(lib.METHODS, "method", method), lib.ADVANCE, advance,
             lib.STREAMS, streams, lib.RANDOM, random, lib.NUM_SAMPLES, num_samples,
         )  # fmt: skip
+        if advance and offset is not None and offset.__class__ is not int:
+            how.check_written(offset, "offset")
+            if how.written is not None:
+                how.written(offset)
 
     several = (
         return_logprobs or return_raw_logprobs or return_ranks or return_rounds or return_status
@@ -254,13 +266,17 @@ def sample(
     )  # fmt: skip
     if not several:
         result = out
-        if out is None:
+        if out is not None:
+            how.check_written(out, "out")
+        else:
             shape = lead(logits, rows)
             result = how.empty(logits, shape if num_samples is None else (*shape, num_samples), "int32")
         try:
             how.run(logits, *arguments, TOKENS, result)
         except (TypeError, ValueError) as error:
             reraise(error, "tokens")
+        if out is not None and how.written is not None:
+            how.written(out)
         return result if how.finish is None or out is not None else how.finish(result)
 
     given: dict[str, Any] = {}
@@ -282,7 +298,7 @@ def sample(
     if return_rounds or "rounds" in given:
         wanted["rounds"] = (lib.ROUNDS, drawn, "int32")
     if return_kept is not False or "kept_ids" in given:
-        room = vocab(logits) if return_kept is True or return_kept is False else return_kept
+        room = vocab(logits) if return_kept is True or return_kept is False else count_of(return_kept, "return_kept")
         wanted["kept_ids"] = (lib.KEPT_IDS, (*shape, room), "int32")
     if return_kept is not False or "kept_counts" in given:
         wanted["kept_counts"] = (lib.KEPT_COUNTS, shape, "int32")
@@ -291,3 +307,9 @@ def sample(
     several = several and (len(wanted) > 1 or out.__class__ is Sample)
     arrays = fill(logits, how, arguments, wanted, given, check, "" if out.__class__ is Sample else "tokens")
     return Sample(**arrays) if several else arrays["tokens"]
+
+
+def _streams(how: Framework, logits: Any, rows: Any) -> Any:
+    """What tells rows apart that have one array's only seed: their numbers, as with an int."""
+    shape = lead(logits, rows)
+    return how.arange(logits, shape[0]) if shape and shape[0] != 1 else None

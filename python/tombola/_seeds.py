@@ -21,7 +21,7 @@ def manual_seed(seed: int) -> None:
     Parameters
     ----------
     seed
-        0 to 2^64 - 1.
+        0 to 2^64 - 1. Processes that are forked after this draw the same as each other; give each its own seed.
 
     Examples
     --------
@@ -34,7 +34,10 @@ def manual_seed(seed: int) -> None:
     True
     """
     global _seed, _calls, _chosen
-    _seed, _calls, _chosen = scalar(seed, "seed"), itertools.count(), True
+    number = word(seed, "seed")
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise TypeError(f"seed: must be an integer, not {type(seed).__name__}")
+    _seed, _calls, _chosen = number, itertools.count(), True
 
 
 def automatic() -> tuple[int, int]:

@@ -50,6 +50,20 @@ def _(*arguments: Any, **more: Any) -> None:
     return None
 
 
+def _check_number(field: int, value: Any) -> None:
+    """What the bridge refuses, before the operator's schema turns numbers into floats."""
+    name = lib.NAMES[field]
+    if isinstance(value, bool) or not isinstance(value, int if field in _WHOLE else (int, float)):
+        wanted = "an integer or an int32 tensor" if field in _WHOLE else "a number or a float32 tensor"
+        raise TypeError(f"{name}: must be {wanted}, not {type(value).__name__}")
+    if field in _WHOLE and not -(1 << 31) <= value < 1 << 31:
+        raise ValueError(f"{name}: is {value}, beyond 32 bits")
+    if value != value:
+        raise ValueError(f"{name}: is NaN")
+    if field == lib.TEMPERATURE and value < 0:
+        raise ValueError(f"{name}: is {value}; it must not be negative")
+
+
 def run(x: torch.Tensor, *arguments: Any) -> None:
     """The bridge's `run` through the operator."""
     chain: list[int] = []
@@ -72,8 +86,8 @@ def run(x: torch.Tensor, *arguments: Any) -> None:
             continue
         tensor = isinstance(value, torch.Tensor)
         if field in _CHAIN:
-            if not tensor and not isinstance(value, (int, float)):
-                raise TypeError(f"{lib.NAMES[field]}: must be a number or a tensor")
+            if not tensor:
+                _check_number(field, value)
             chain.append(field)
             numbers.append(0.0 if tensor else float(value))
             per_row.append(value if tensor else None)
@@ -86,6 +100,8 @@ def run(x: torch.Tensor, *arguments: Any) -> None:
             input_fields.append(field)
             inputs.append(value)
         else:
+            if not isinstance(value, int) or (isinstance(value, bool) and field in (lib.SEED, lib.OFFSET)):
+                raise TypeError(f"{lib.NAMES[field]}: must be an integer, not {type(value).__name__}")
             int_fields.append(field)
             ints.append(int(value))
     torch.ops.tombola.run(

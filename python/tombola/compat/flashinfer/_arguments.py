@@ -61,7 +61,9 @@ def parameter(
         value = value.clamp(-1, _INT32_MAX)
     value = value.to(dtype)
     if indices is not None:
-        value = value[indices.long()]
+        # A row that is not there has no token whatever its value; nothing may be read out of bounds for it.
+        place = indices.long().clamp(0, max(rows - 1, 0))
+        value = value[place] if rows else value.new_zeros(place.shape)
     return value.contiguous()
 
 
@@ -72,7 +74,7 @@ def row_index(indices: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
         raise ValueError(
             f"indices must be a 1D tensor of int32 or int64, got {indices.dim()}D of {indices.dtype}"
         )
-    return indices.to(torch.int32).contiguous()
+    return indices.clamp(-1, _INT32_MAX).to(torch.int32).contiguous()
 
 
 _kept_streams: Dict[Tuple[torch.device, int], torch.Tensor] = {}
