@@ -19,6 +19,12 @@ def test_jax(logits):
     assert tombola.mask(half, top_k=3).dtype == jax.numpy.bfloat16
     with pytest.raises(ValueError, match="^out: JAX arrays cannot be written"):
         tombola.sample(x, seed=4, out=jax.numpy.zeros(5, "int32"))
+    written = jax.numpy.zeros(5, "int32")  # whatever library logits are of
+    with pytest.raises(ValueError, match="^out: JAX arrays cannot be written"):
+        tombola.sample(logits, seed=4, out=written)
+    with pytest.raises(ValueError, match="^tokens: JAX arrays cannot be written"):
+        tombola.sample(logits, seed=4, out=tombola.Sample(tokens=written))
+    assert not written.any()
 
 
 def test_cupy(logits):

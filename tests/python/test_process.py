@@ -55,6 +55,31 @@ def test_forked_children_work_and_do_not_repeat_their_parent(monkeypatch):
     assert results[0][1] != results[1][1]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*")
+def test_forked_children_repeat_a_seed_that_was_chosen():
+    wide = np.zeros((64, 1000), np.float32)
+    tombola.manual_seed(5)
+    context = multiprocessing.get_context("fork")
+    results = []
+    for _ in range(2):
+        here, there = context.Pipe()
+        child = context.Process(target=_child, args=(there, wide))
+        child.start()
+        assert here.poll(60), "a forked child hangs"
+        results.append(here.recv()[1])
+        child.join(60)
+    assert results[0] == results[1] == tombola.sample(wide).tolist()
+
+
+def test_seeds_of_numpy_are_words():
+    wide = np.zeros((4, 1000), np.float32)
+    tombola.manual_seed(np.uint64((1 << 64) - 1))
+    first = tombola.sample(wide).tolist()
+    tombola.manual_seed((1 << 64) - 1)
+    assert tombola.sample(wide).tolist() == first
+
+
 def test_a_process_ends_while_worker_threads_live():
     program = "import numpy, tombola; print(tombola.sample(numpy.zeros((50, 9), 'f'), seed=1).shape)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)

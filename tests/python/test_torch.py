@@ -139,6 +139,42 @@ def test_compile_writes_in_place(x):
     assert offsets.tolist() == [3] * 5
 
 
+@pytest.mark.parametrize(
+    "name, how",
+    [
+        ("top_k", {"top_k": 1.5}),
+        ("top_k", {"top_k": True}),
+        ("top_k", {"top_k": 1 << 31}),
+        ("temperature", {"temperature": True}),
+        ("temperature", {"temperature": -1.0}),
+        ("top_p", {"top_p": float("nan")}),
+        ("seed", {"seed": 1.7}),
+        ("seed", {"seed": True}),
+        ("offset", {"offset": 1.5}),
+        ("threads", {"threads": 1.5}),
+        ("num_samples", {"num_samples": 1.5}),
+        ("rows", {"rows": [0, 1]}),
+    ],
+)
+def test_compile_refuses_what_eager_calls_refuse(name, how):
+    x = torch.zeros(3, 8)
+    how = {"seed": 1, **how}
+
+    class Marked(torch.Tensor):
+        pass
+
+    for source in x, x.as_subclass(Marked):  # the bridge, and the operator
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
+            tombola.sample(source, **how)
+    with pytest.raises(Exception, match=f"{name}: "):
+        compiled(lambda x: tombola.sample(x, **how))(x)
+
+
+def test_compile_with_one_seed_in_a_tensor(x):
+    seed = torch.tensor([7], device=x.device)
+    assert torch.equal(compiled(lambda x, seed: tombola.sample(x, seed=seed))(x, seed), tombola.sample(x, seed=7))
+
+
 def test_compile_with_dynamic_shapes(x):
     step = compiled(lambda x: tombola.sample(x, top_p=0.9, seed=2), dynamic=True)
     for rows in 5, 3, 2:

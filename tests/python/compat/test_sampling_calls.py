@@ -111,6 +111,26 @@ def test_indices_name_source_rows(device, name, dtype):
     assert torch.equal(tokens, call(name, x[indices.long()], seed=9, offset=0).to(dtype))
 
 
+@pytest.mark.parametrize("name", FROM_PROBS)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_indices_out_of_range_have_no_token(device, name, dtype):
+    x = rows_for(name, device, rows=3)
+    wide = [1 << 32, -(1 << 32), (1 << 32) + 1] if dtype == torch.int64 else [1 << 20, -(1 << 20), 1 << 30]
+    indices = torch.tensor([2, 3, -1, 0, *wide], dtype=dtype, device=device)
+    good = [True, False, False, True, False, False, False]
+    expected = call(name, x, indices.clamp(0, 2), seed=9, offset=0)
+    tensors = [torch.full((3,), a, device=device) for a in SAMPLING[name]]
+    for parameters in SAMPLING[name], tensors:
+        tokens, valid = getattr(sampling, name)(x, *parameters, indices, seed=9, offset=0, return_valid=True)
+        assert valid.tolist() == good
+        assert tokens.tolist() == [e if g else 0 for e, g in zip(expected.tolist(), good)]
+        none, valid = getattr(sampling, name)(
+            x[:0], *(p[:0] if isinstance(p, torch.Tensor) else p for p in parameters), indices, seed=9, offset=0,
+            return_valid=True,
+        )
+        assert none.tolist() == [0] * 7 and not valid.any()
+
+
 def test_parameters_belong_to_source_rows(device):
     probs = rows_for("sampling_from_probs", device, rows=3)
     indices = torch.tensor([2, 2, 0, 1] * 50, device=device)
