@@ -56,17 +56,20 @@ def vocab(x: Any) -> int:
 
 def count_of(value: Any, name: str, least: int = 0) -> int:
     """A number that makes a shape."""
+    number: int
     if isinstance(value, bool) or not isinstance(value, int):  # torch.compile traces int alone
-        number = None if isinstance(value, bool) else getattr(value, "__index__", None)
-        if number is None:
+        index = None if isinstance(value, bool) else getattr(value, "__index__", None)
+        if index is None:
             raise TypeError(f"{name}: must be an integer, not {type(value).__name__}")
         try:
-            value = number()
+            number = index()
         except TypeError:
             raise TypeError(f"{name}: must be an integer, not {type(value).__name__}") from None
-    if value < least:
-        raise ValueError(f"{name}: is {value}; it must be at least {least}")
-    return value
+    else:
+        number = value
+    if number < least:
+        raise ValueError(f"{name}: is {number}; it must be at least {least}")
+    return number
 
 
 def source(

@@ -102,6 +102,7 @@ class Torch(Framework):
     def __init__(self) -> None:
         self.torch: Any = sys.modules["torch"]
         torch = self.torch
+        self.tensor = torch.Tensor
         self.increment: Any = getattr(torch._C, "_increment_version", None)
         self.dtypes = {"int32": torch.int32, "int64": torch.int64, "float32": torch.float32}
 
@@ -115,14 +116,16 @@ class Torch(Framework):
         return self.torch.arange(count, dtype=self.torch.int32, device=x.device)
 
     def check_written(self, array: Any, name: str) -> None:
-        if array.__class__ is not self.torch.Tensor or array.requires_grad:
+        if array.__class__ is not self.tensor or array.requires_grad:
             super().check_written(array, name)
 
-    def written(self, *arrays: Any) -> None:  # type: ignore[override]
+    def written(self, *arrays: Any) -> None:
         """Raises the tensors' versions, by which torch sees that what it saved for a gradient was overwritten."""
-        for array in arrays:
-            if self.increment is not None and isinstance(array, self.torch.Tensor):
-                self.increment((array,))
+        if self.increment is not None:
+            try:
+                self.increment(arrays)
+            except TypeError:  # arrays of another library among them
+                self.increment(tuple(array for array in arrays if isinstance(array, self.tensor)))
 
 
 class CuPy(Framework):

@@ -37,7 +37,7 @@ def top_k(
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     """The k greatest values of each row, of input's type, and their indices (int64), each of shape
     (batch_size, k). They come in the order of their indices, or of their values if sorted (equal ones by
-    index). As in torch.topk NaN is the greatest value. Calls may always be captured in a graph, and
+    index). NaN and +inf are chosen as the greatest finite value of the type is, -inf as the least. Calls may always be captured in a graph, and
     results are always deterministic."""
     if not 0 <= k <= input.size(-1):
         raise ValueError(f"k must be 0 to {input.size(-1)}, got {k}")
@@ -134,7 +134,7 @@ def _select(
     """int32 (rows, k): the chosen indices, from the row's start, ascending, padded with -1."""
     x = source(x, "input")
     # To the library NaN and -inf are no candidates, and +inf drives out what is finite. Here all of them
-    # are entries to be ranked.
+    # are entries to be ranked. They tie with the extremes: to tell them apart would take a wider type.
     limits = torch.finfo(x.dtype)
     x = torch.nan_to_num(x, nan=limits.max, posinf=limits.max, neginf=limits.min)
     large = tie_break == TopKTieBreak.LARGE
@@ -146,7 +146,7 @@ def _select(
         x = x.masked_fill_(~inside, -torch.inf)
         lengths = None
     if lengths is not None:
-        lengths = lengths.int()
+        lengths = lengths.clamp(-1, _INT32_MAX).int()
     mirrored = x.flip(1) if large else x
     ids = tombola.select(mirrored, top_k=k, ties="index", capacity=k, lengths=lengths).ids
     if large:
