@@ -124,7 +124,7 @@ class Torch(Framework):
         if self.increment is not None:
             try:
                 self.increment(arrays)
-            except TypeError:  # arrays of another library among them
+            except (TypeError, RuntimeError):  # None or arrays of another library among them
                 self.increment(tuple(array for array in arrays if isinstance(array, self.tensor)))
 
 
