@@ -223,7 +223,11 @@ def sample(
         raise ValueError("random: excludes seed")
     elif seed.__class__ is not int:
         seed = _seeds.word(seed, "seed")
-        if streams is None and slots is None and getattr(seed, "shape", None) == (1,):
+        if (
+            streams is None and slots is None
+            and not isinstance(seed, int)  # first: torch.compile cannot trace the next line for it
+            and getattr(seed, "shape", None) == (1,)
+        ):  # fmt: skip
             streams = _streams(how, logits, rows)
     elif not 0 <= seed <= _MAX_INT:
         seed = _seeds.scalar(seed, "seed")
