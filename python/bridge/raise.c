@@ -55,8 +55,8 @@ int bridge_raise_library(const tombola_error *error)
         kind = "MemoryError";
     const char *own = own_name(error->argument);
     size_t length = strlen(error->argument);
-    if (own != error->argument && strcmp(own, "logits") && !strncmp(error->message, error->argument, length) &&
-        error->message[length] == ' ')
+    if (own != error->argument && strcmp(own, "logits") &&
+        !strncmp(error->message, error->argument, length) && error->message[length] == ' ')
         return bridge_raise(kind, own, "%s", error->message + length + 1);
     return bridge_raise(kind, own, "%s", error->message);
 }
