@@ -2,8 +2,8 @@
 
 Latencies come from two runs. bench/results/gpu.json is of today's kernels and has EXACT, FlashInfer and the plain read of the
 logits for all inputs, and torch's sort for zipf. data/latency.json was measured earlier the same day; it has REJECTION and
-DUAL_PIVOT, whose kernel has not changed since, and torch's sort for N(0,1). Its figures of EXACT are of kernels that are gone, and
-are not used."""
+DUAL_PIVOT, whose kernel has not been measured since, and torch's sort for N(0,1). Its figures of EXACT are of kernels that are gone,
+and are not used."""
 
 import json
 import pathlib

@@ -191,9 +191,9 @@ def claims():
 
 def where():
     lines = [f"Latencies of EXACT, FlashInfer, torch sort (zipf) and the plain read: the benchmark of [gpu.md](../gpu.md), {on(TODAY)}.",
-             f"Latencies of REJECTION and DUAL_PIVOT, torch sort on N(0,1): {on(load('latency.json'))}, earlier, before the kernels of "
-             "EXACT changed.",
-             f"Decode steps: {on(DECODE)}, earlier too."]
+             f"Latencies of REJECTION and DUAL_PIVOT, torch sort on N(0,1): {on(load('latency.json'))}, earlier, before tombola's kernels "
+             "changed.",
+             f"Decode steps: {on(DECODE)}, before the change too."]
     return "\n".join("- " + line for line in lines)
 
 
