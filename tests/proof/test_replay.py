@@ -205,6 +205,16 @@ def test_replay_at_the_boundary(tmp_path):
     assert seen[1] > 0 and seen[2] > 0
 
 
+def test_replay_of_long_draws(tmp_path):
+    """A crowd of neighbouring values and one token of twice their weight: the middle lies above the whole crowd time
+    after time, so that the second pivot removes nothing, and two pivots take as many trials as one."""
+    x = np.sort(np.float32(-1).view(np.uint32) - 8 * np.arange(3000, dtype=np.uint32)).view(np.float32)
+    row = np.append(np.random.default_rng(3).permutation(x), np.float32(-0.25))
+    trials = compare(tmp_path, "logits", "all", [("top-k", 2)], rows=row[None], draws=100)
+    most = {dual: max(t["round"] for t in trials if (t["high"] is not None) == dual) for dual in (False, True)}
+    assert most == {False: 16, True: 16}
+
+
 # ---- the comparison can fail ----
 
 class RoundsUp(model.Sampler):
