@@ -148,7 +148,7 @@ def claims():
          "true: the same distribution as sorting, [proved and checked](../proof.md)",
          "true: the same tokens kept as by the PyTorch code, on 475 random rows without ties (`tests/article`)"],
         ["Inverse transform sampling can stop early: sums of blocks first, prefix sums in one of them",
-         "how every method here draws", "the same"],
+         "how every method here draws; the sums of all blocks are needed for the total mass, the search among them stops early", "the same"],
         ["Rejection sampling usually takes few rounds",
          f"on recorded logits yes: mean {usual[0]:.2f} (top-k 50) and {usual[1]:.2f} (top-p 0.9), at most "
          f"{max(f['worst'] for f in gemma)} over the whole grid. On flat rows no: {flat[0]['mean']:.1f} in the mean, "
