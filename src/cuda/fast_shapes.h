@@ -9,7 +9,7 @@
 #define TB_STREAM_C1_256_BYTES 56832
 #define TB_STREAM_C2_512_BYTES 125184
 #define TB_STREAM_C4_256_BYTES 90368
-#define TB_STREAM_C8_256_BYTES 102784   /* and its share of the row */
+#define TB_STREAM_C8_256_BYTES 102784  /* and its share of the row */
 #define TB_STREAM_C16_256_BYTES 144128 /* likewise */
 
 #define TB_FLAT_C1_512_BYTES 8832
