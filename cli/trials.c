@@ -164,5 +164,6 @@ void trials_write(FILE *file, const sampled *s, const tombola_call *call, int64_
     void *workspace = allocate(tb_reference_workspace(full.vocab_size), 1);
     tb_reference_trace(&full, r, workspace, &observer);
     free(workspace);
-    if (fflush(file)) fail("--trace %s: it cannot be written", w.path); /* before the row's tokens are printed */
+    if (fflush(file))
+        fail("--trace %s: it cannot be written", w.path); /* before the row's tokens are printed */
 }
