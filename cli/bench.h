@@ -25,6 +25,7 @@ typedef struct bench {
     int32_t *tokens, *kept, *rounds; /* [batch] */
     uint64_t *random;                /* [batch] */
     double *ours, *theirs;           /* [repeats] seconds per row */
+    int64_t methods_timed;           /* cells of --method's table that were not refused, EXACT's left out */
 } bench;
 
 /* The rows of call number i, freshly written: a call times what follows the model's last layer, not a read

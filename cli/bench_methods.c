@@ -18,14 +18,15 @@ void bench_methods_heading(const bench *b)
     printf("\n");
 }
 
-/* A temperature after the last filter, which the article's methods refuse. */
-static bool refused(const bench *b, tombola_call *call)
+/* A temperature after the last filter, which the article's methods refuse; `why` says so. */
+static bool refused(const bench *b, tombola_call *call, tombola_error *why)
 {
     size_t size;
-    return tombola_workspace_size(b->engine.context, call, &size, NULL) == TOMBOLA_ERROR_REFUSED;
+    return tombola_workspace_size(b->engine.context, call, &size, why) == TOMBOLA_ERROR_REFUSED;
 }
 
-static void time_method(bench *b, const chain *c, int32_t method)
+/* False, and why, where the library refuses the chain. */
+static bool time_method(bench *b, const chain *c, int32_t method, tombola_error *why)
 {
     const options *o = b->options;
     double rounds = 0;
@@ -35,9 +36,9 @@ static void time_method(bench *b, const chain *c, int32_t method)
         call.method = method;
         call.rounds = b->rounds;
         call.offset = (uint64_t)(i + BENCH_WARM_UP);
-        if (refused(b, &call)) {
+        if (refused(b, &call, why)) {
             printf("  %11s  %6s  %4s", "refused", "-", "-");
-            return;
+            return false;
         }
         double seconds = engine_run(&b->engine, &call) / (double)o->batch;
         if (i < 0) continue;
@@ -51,7 +52,9 @@ static void time_method(bench *b, const chain *c, int32_t method)
     if (method == TOMBOLA_EXACT)
         printf("  %8.2f", microseconds);
     else
-        printf("  %11.2f  %6.2f  %4" PRId32, microseconds, rounds / o->repeats / (double)o->batch, most);
+        b->methods_timed++,
+            printf("  %11.2f  %6.2f  %4" PRId32, microseconds, rounds / o->repeats / (double)o->batch, most);
+    return true;
 }
 
 void bench_methods_line(bench *b, const chain *c)
@@ -59,8 +62,11 @@ void bench_methods_line(bench *b, const chain *c)
     char name[256];
     bench_chain_name(c, name, sizeof name);
     printf("%-40s", name);
+    tombola_error why = {0};
+    bool all = true;
     for (int32_t m = TOMBOLA_EXACT; m <= TOMBOLA_DUAL_PIVOT; m++)
-        if (wanted(b, m)) time_method(b, c, m);
+        if (wanted(b, m)) all &= time_method(b, c, m, &why);
     putchar('\n');
+    if (!all) printf("    refused: %s\n", why.message);
     fflush(stdout);
 }

@@ -225,7 +225,12 @@ static void take_option(options *o, command cmd, const struct entry *e, const ch
     case PROBS: o->probs = true; break;
     case ROUNDS: o->rounds = true; break;
     case JSON: o->json = true; break;
-    case TRACE: o->trace = text; break;
+    case TRACE:
+        if (!*text) fail("--trace needs the name of a file");
+        if (!strcmp(text, "-"))
+            fail("--trace -: standard output has the tokens; give a file's name (./- for one of that name)");
+        o->trace = text;
+        break;
     case TOP: o->top = (int32_t)parse_integer(name, text, 1, 10000); break;
     case BACKEND: o->backend = parse_name(name, text, backends); break;
     case THREADS: o->threads = (int32_t)parse_integer(name, text, 0, 1024); break;

@@ -122,8 +122,9 @@ static void find_fractions(engine *e, sampled *s)
     }
 }
 
-/* `trials`: NULL, or where each trial is written. */
-static void draw(engine *e, sampled *s, FILE *trials)
+/* `*trials`: where each trial is written, with --trace; opened after the first call, which has then been
+ * found right. */
+static void draw(engine *e, sampled *s, FILE **trials)
 {
     tombola_call call = engine_call(s->options);
     call.data = s->data;
@@ -145,7 +146,9 @@ static void draw(engine *e, sampled *s, FILE *trials)
     call.kept_capacity = s->kept_ids ? s->source->vocab_size : 0;
     call.probabilities = s->probabilities;
     s->seconds = engine_run(e, &call) / (double)s->rows;
-    for (int64_t r = 0; trials && r < s->rows; r++) trials_write(trials, s, &call, r);
+    if (!s->options->trace) return;
+    if (!*trials) *trials = trials_open(s->options);
+    for (int64_t r = 0; r < s->rows; r++) trials_write(*trials, s, &call, r);
 }
 
 int run_sample(const options *o)
@@ -184,12 +187,12 @@ int run_sample(const options *o)
                  .kept_ids = all ? engine_allocate(&e, all, sizeof *s.kept_ids) : NULL,
                  .probabilities = all ? engine_allocate(&e, all, sizeof *s.probabilities) : NULL,
                  .fraction = allocate(rows, sizeof *s.fraction)};
-    FILE *trials = o->trace ? trials_open(o->trace) : NULL;
+    FILE *trials = NULL;
     for (s.first = first; s.first < end; s.first += s.rows) {
         s.rows = end - s.first < most ? end - s.first : most;
         source_read(&file, s.first, s.rows, data);
         for (int64_t r = 0; r < s.rows; r++) s.streams[r] = (uint32_t)(s.first + r);
-        draw(&e, &s, trials);
+        draw(&e, &s, &trials);
         find_fractions(&e, &s);
         int width = o->json ? 0 : text_width(&s);
         if (!o->json && s.first == first) print_heading(&s, width);

@@ -1,10 +1,13 @@
 #include "trials.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../src/api/validate.h"
 #include "../src/reference/reference.h"
@@ -14,26 +17,44 @@
 
 typedef struct writer {
     FILE *file;
-    int64_t row; /* of the file */
+    const char *path;
+    int64_t row; /* of the file of rows */
     int32_t method;
 } writer;
 
-FILE *trials_open(const char *path)
+/* True when `path` names the open file, under whatever name. */
+static bool same_file(const struct stat *opened, const char *path)
 {
-    FILE *file = fopen(path, "w");
-    if (!file) fail("%s: %s", path, strerror(errno));
+    struct stat other;
+    return path && !stat(path, &other) && other.st_dev == opened->st_dev && other.st_ino == opened->st_ino;
+}
+
+FILE *trials_open(const options *o)
+{
+    /* not emptied before it is known not to be an input */
+    int descriptor = open(o->trace, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    struct stat status;
+    if (descriptor < 0 || fstat(descriptor, &status)) fail("--trace %s: %s", o->trace, strerror(errno));
+    char *found = vocab_beside(o->file);
+    if (same_file(&status, o->file) || same_file(&status, o->vocab ? o->vocab : found))
+        fail("--trace %s: that is a file which this command reads", o->trace);
+    free(found);
+    FILE *file = NULL;
+    if (!S_ISREG(status.st_mode) || !ftruncate(descriptor, 0)) file = fdopen(descriptor, "w");
+    if (!file) fail("--trace %s: %s", o->trace, strerror(errno));
     return file;
 }
 
 void trials_close(FILE *file, const char *path)
 {
-    if (ferror(file) | fclose(file)) fail("%s: it cannot be written", path);
+    if (ferror(file) | fclose(file)) fail("--trace %s: it cannot be written", path);
 }
 
 static void write_line(const writer *w, json_t *line)
 {
-    if (json_dumpf(line, w->file, JSON_COMPACT | JSON_REAL_PRECISION(9)))
-        fail("no memory for a trial's JSON");
+    bool dumped = !json_dumpf(line, w->file, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (ferror(w->file)) fail("--trace %s: it cannot be written", w->path);
+    if (!dumped) fail("no memory for a trial's JSON");
     fputc('\n', w->file);
     json_decref(line);
 }
@@ -135,7 +156,7 @@ static void write_trial(void *argument, const tb_trial *t)
 
 void trials_write(FILE *file, const sampled *s, const tombola_call *call, int64_t r)
 {
-    writer w = {.file = file, .row = s->first + r, .method = call->method};
+    writer w = {.file = file, .path = s->options->trace, .row = s->first + r, .method = call->method};
     tb_observer observer = {.row = write_row, .trial = write_trial, .argument = &w};
     tombola_call full;
     tombola_error error;
@@ -143,4 +164,6 @@ void trials_write(FILE *file, const sampled *s, const tombola_call *call, int64_
     void *workspace = allocate(tb_reference_workspace(full.vocab_size), 1);
     tb_reference_trace(&full, r, workspace, &observer);
     free(workspace);
+    if (fflush(file))
+        fail("--trace %s: it cannot be written", w.path); /* before the row's tokens are printed */
 }

@@ -9,7 +9,9 @@
 
 #include "sample.h"
 
-FILE *trials_open(const char *path);
+/* Opens --trace's file, and empties it; fails where it is one that the command reads. To be called when
+ * nothing else can be wrong with the call, so that a mistake elsewhere costs no file. */
+FILE *trials_open(const options *o);
 void trials_close(FILE *file, const char *path);
 
 /* Writes the draws of row r of the call that was run for `s`. */

@@ -105,7 +105,7 @@ bool vocab_read(const char *path, vocab *out, char *message, size_t capacity)
     return true;
 }
 
-bool vocab_find(const char *beside, int64_t count, vocab *out)
+char *vocab_beside(const char *beside)
 {
     static const char name[] = "vocab.txt";
     const char *slash = strrchr(beside, '/');
@@ -113,6 +113,12 @@ bool vocab_find(const char *beside, int64_t count, vocab *out)
     char *path = allocate(folder + sizeof name, 1);
     memcpy(path, beside, folder);
     memcpy(path + folder, name, sizeof name);
+    return path;
+}
+
+bool vocab_find(const char *beside, int64_t count, vocab *out)
+{
+    char *path = vocab_beside(beside);
     char message[128];
     bool found = vocab_read(path, out, message, sizeof message);
     free(path);

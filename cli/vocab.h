@@ -19,6 +19,9 @@ typedef struct vocab {
 /* False: the message says why, in one line. */
 bool vocab_read(const char *path, vocab *out, char *message, size_t capacity);
 
+/* The path of vocab.txt in the folder of `beside`, the caller's to free. */
+char *vocab_beside(const char *beside);
+
 /* Takes vocab.txt from the folder of `beside`, if it is there, well formed and has exactly `count` lines. */
 bool vocab_find(const char *beside, int64_t count, vocab *out);
 

@@ -107,8 +107,9 @@ def inverse_transform():
     sums = [sum(w[b:b + BLOCK]) for b in range(0, VOCAB, BLOCK)]
     film = Film("inverse_transform")
 
-    def paint(block, inside, title, *lines):
-        """Blocks before `block` are passed; in it, `inside` tokens have been added (None: not looked into)."""
+    def paint(block, inside, title, *lines, drawn=True):
+        """Blocks before `block` are passed; in it, `inside` tokens have been added (None: not looked into). Without
+        `drawn`, u is not known yet."""
         def draw_frame(figure):
             axes = figure.add_axes((0.085, 0.30, 0.89, 0.44))
             colours = [OUT if i // BLOCK < block else IDLE for i in range(VOCAB)]
@@ -124,9 +125,8 @@ def inverse_transform():
             for b in range(1, VOCAB // BLOCK):
                 axes.axvline(b * BLOCK - 0.5, color="#999999", linewidth=0.8, linestyle=":")
             for b, s in enumerate(sums):
-                shown = b <= block
-                axes.text(b * BLOCK + 3.5, 1.06, f"{s / total:.3f}" if shown else "?", ha="center",
-                          color="black" if shown else "#aaaaaa")
+                axes.text(b * BLOCK + 3.5, 1.06, f"{s / total:.3f}", ha="center", color="black" if b <= block or block < 0
+                          else "#888888")
             line = figure.add_axes((0.085, 0.08, 0.89, 0.08))
             at = 0
             for b, s in enumerate(sums):
@@ -140,25 +140,29 @@ def inverse_transform():
                                   color=DRAWN if token == draw["token"] else ABOVE)
                         end += w[token]
                 at += s
-            line.axvline(u / total, color="black", linewidth=2)
-            line.text(u / total, 0.62, f"u = {u / total:.4f}", ha="center")
+            if drawn:
+                line.axvline(u / total, color="black", linewidth=2)
+                line.text(u / total, 0.62, f"u = {u / total:.4f}", ha="center")
             line.set(xlim=(0, 1), ylim=(-0.5, 0.55), yticks=[], xticks=[0, 0.25, 0.5, 0.75, 1])
             line.spines["left"].set_visible(False)
             caption(figure, title, *lines)
         return draw_frame
-    film.frame(2.0, paint(-1, None, "Inverse transform sampling, by blocks",
-                          "One random number u in [0, Z). Which token holds it?",
-                          "Z is exact: weights are integers, so sums do not depend on their order."))
+    film.frame(2.4, paint(-1, None, "Inverse transform sampling, by blocks",
+                          "First the sums of all blocks (above them), and of these Z, the whole mass (here: 1).",
+                          "They are exact: weights are integers, so sums do not depend on their order.", drawn=False))
+    film.frame(2.0, paint(-1, None, "One random number u in [0, Z)",
+                          "u = floor(r · Z / 2^64) with 64 random bits r: it needs Z, so every block's sum.",
+                          "Which token holds it?"))
     at, block = 0, 0
     while at + sums[block] <= u:
-        film.frame(1.6, paint(block, None, f"Block {block}: its sum only",
+        film.frame(1.6, paint(block, None, f"Search: block {block}",
                               f"{at / total:.4f} + {sums[block] / total:.4f} = {(at + sums[block]) / total:.4f}, not above u:"
                               " go on. No prefix sum is needed here."))
         at += sums[block]
         block += 1
-    film.frame(2.0, paint(block, None, f"Block {block}: its sum only",
+    film.frame(2.0, paint(block, None, f"Search: block {block}",
                           f"{at / total:.4f} + {sums[block] / total:.4f} = {(at + sums[block]) / total:.4f}, above u:"
-                          " the token is in this block.", "Early stop: the blocks after it are never looked at."))
+                          " the token is in this block.", "Early stop: the search goes no further, and prefix sums are taken in this block alone."))
     assert draw["token"] // BLOCK == block
     inside, before = draw["token"] % BLOCK, at
     for i in range(inside + 1):
@@ -294,7 +298,9 @@ def dual_pivot():
         span = (trial["high"][1] - above(weights, trial["low"])[1]) / top
         film.frame(1.4, paint(trial, 0, f"Round {n}: the range is {span:.3f} wide",
                               f"{trial['count']} tokens above low can be drawn."))
-        film.frame(1.4, paint(trial, 1, f"Round {n}: token {token} is drawn", "Pivot 1 is its weight, pivot 2 halfway from it to high."))
+        film.frame(1.4, paint(trial, 1, f"Round {n}: token {token} is drawn", "Pivot 1 is its weight" + (
+            ", pivot 2 halfway from it to high." if trial["middle"] else
+            ", above high: no second pivot is needed." if w[token] > trial["high"][1] else "; it passes, so there is no second.")))
         if case == 1:
             film.frame(3.2, paint(trial, 2, f"Round {n}, case 1: pivot 1 passes",
                                   f"{a} tokens above token {token}: fewer than {k}. Accepted."))

@@ -2,7 +2,8 @@
 
 tombola's three methods, FlashInfer's kernels, PyTorch's sort and a plain read of the logits, in one process and on
 the same inputs, measured as bench/gpu/bench.py does: calls inside a CUDA graph that take turns over inputs larger
-than the L2 cache, the median of 5 replays. scripts/gpu_evaluation.sh builds the libraries and runs this.
+than the L2 cache, the median of 5 replays. scripts/gpu_bench.sh --evaluation builds the libraries and
+runs this.
 
     latency.py --harness LIB --floor LIB [--flashinfer LIB VERSION] [--quick] OUTPUT.json
 """

@@ -2,7 +2,6 @@
 
 Each is a function below and a file images/NAME.png: rounds, tails, latency, breakdown, throughput."""
 
-import json
 import pathlib
 import sys
 
@@ -11,6 +10,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
+from figures import benchmark, latencies, load  # noqa: E402
+
 HERE = pathlib.Path(__file__).resolve().parent
 IMAGES = HERE.parent / "images"
 RED, BLUE, GREEN, PURPLE, ORANGE, GREY = "#c0392b", "#2471a3", "#27ae60", "#8e44ad", "#e67e22", "#7f8c8d"
@@ -18,11 +19,6 @@ NAMES = {"gemma": "Gemma 3 270M, recorded", "zipf": "zipf", "n01": "N(0,1)", "n0
          "crowd": "crowd: all weights within 1 %", "cliff": "cliff: 64 tokens above a crowd"}
 plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
                      "grid.alpha": 0.3, "savefig.dpi": 110, "axes.titlesize": 11})
-
-
-def load(name):
-    with open(HERE / "data" / name, encoding="utf-8") as file:
-        return json.load(file)
 
 
 def save(figure, name):
@@ -50,7 +46,8 @@ def rounds():
                 a.plot(x, [f["worst"] for f in mine], ":", color=colour, label=f"{title}, worst")
                 if method == "rejection":
                     a.plot(x, [f["mean_by_formula"] for f in mine], "k+", markersize=9, label="one pivot, mean by the formula")
-            a.set(title=f"{NAMES[name]}, {option}" if m == 0 else option, xlabel=label, ylim=(0, None))
+            a.set(xlabel=label, ylim=(0, None))
+            a.set_title(f"{NAMES[name]}, {option}", fontsize=9)
             if option == "top-k":
                 a.set_xscale("log")
             if m == 0 and n % 2 == 0:
@@ -83,27 +80,29 @@ def tails():
 
 # ---- latency ----
 
-STYLE = {"tombola exact": (RED, "o-"), "tombola rejection": (ORANGE, "^--"), "tombola dual-pivot": (PURPLE, "v--"),
-         "torch sort": ("black", "s-"), "flashinfer": (BLUE, "D-"), "flashinfer top_k_first": (GREEN, "D-")}
+STYLE = {  # label: names in the data (FlashInfer's kernel for a chain has the chain's name), colour, line
+    "tombola exact": (("tombola exact",), RED, "o-"),
+    "tombola rejection (earlier run)": (("tombola rejection",), ORANGE, "^--"),
+    "tombola dual-pivot (earlier run)": (("tombola dual-pivot",), PURPLE, "v--"),
+    "torch sort (N(0,1): earlier run)": (("torch sort",), "black", "s-"),
+    "flashinfer joint; top_p, top_k where alone": (("flashinfer joint", "flashinfer top_p", "flashinfer top_k"), BLUE, "D-"),
+    "flashinfer top_k_first": (("flashinfer top_k_first",), GREEN, "D-"),
+    "one plain read of the logits": (("floor",), GREY, ":")}
 CHAINS = {"k50_p0.9": "top-k 50 and top-p 0.9", "p0.9": "top-p 0.9", "k50": "top-k 50"}
 
 
 def latency():
-    data = load("latency.json")
+    data = latencies()
     panels = sorted({(f["distribution"] != "zipf", list(CHAINS).index(f["chain"]), f["distribution"], f["chain"])
-                     for f in data["figures"]})
+                     for f in data})
     grid, axes = plt.subplots(2, 3, figsize=(14, 8.4), sharey=True)
     for a, (_, _, distribution, chain) in zip(axes.flat, panels):
-        figures = sorted((f for f in data["figures"] if (f["distribution"], f["chain"]) == (distribution, chain)),
+        figures = sorted((f for f in data if (f["distribution"], f["chain"]) == (distribution, chain)),
                          key=lambda f: f["rows"])
-        for label, (colour, line) in STYLE.items():
-            names = [k for k in figures[0]["microseconds"] if k == label or label == "flashinfer" and k.startswith(label)
-                     and k not in STYLE]  # the kernel for this chain: joint, top_p or top_k
-            mine = [(f["rows"], f["microseconds"][k]) for f in figures for k in names]
+        for label, (names, colour, line) in STYLE.items():
+            mine = [(f["rows"], f["microseconds"][k]) for f in figures for k in names if k in f["microseconds"]]
             if mine:
                 a.plot(*zip(*mine), line, color=colour, markersize=4, label=label)
-        a.plot([f["rows"] for f in figures], [f["floor"] for f in figures], color=GREY, linestyle=":",
-               label="one plain read of the logits")
         a.set(xscale="log", yscale="log", title=f"{CHAINS[chain]}, {NAMES[distribution]}", xlabel="batch")
         ticks = [1, 4, 16, 64, 256]
         a.set_xticks(ticks, [str(t) for t in ticks])
@@ -113,7 +112,7 @@ def latency():
     for a in axes.flat[len(panels):]:
         a.axis("off")
     axes.flat[-1].legend(*axes[0][0].get_legend_handles_labels(), loc="center", frameon=False, fontsize=12)
-    grid.suptitle(f"From logits to a token, V = 128256, f32, cold L2. {where(data)}", fontsize=11)
+    grid.suptitle(f"From logits to a token, V = 128256, f32, cold L2. {where(benchmark())}", fontsize=11)
     grid.tight_layout()
     save(grid, "latency")
 
@@ -123,11 +122,14 @@ def latency():
 SAMPLERS = {"torch sort": "black", "flashinfer joint": BLUE, "flashinfer top_k_first": GREEN, "tombola exact": RED}
 
 
+GREYS = "#e8eaed", "#a9b1ba", "#59636e"
+
+
 def parts(figure, sampler):
-    """Milliseconds of a step: layers, attention, output layer, sampler."""
+    """Milliseconds of a step: layers, attention, output layer, sampler. The last three are differences of two graphs."""
     whole, rest = figure["step"][sampler], figure["without_sampler"]
     head, attention = rest - figure["without_head"], rest - figure["without_attention"]
-    return [max(t, 0) / 1000 for t in (rest - head - attention, attention, head, whole - rest)]
+    return [t / 1000 for t in (rest - max(head, 0) - max(attention, 0), attention, head, whole - rest)]
 
 
 def breakdown():
@@ -139,19 +141,22 @@ def breakdown():
         for n, f in enumerate(figures):
             for m, sampler in enumerate(SAMPLERS):
                 t = parts(f, sampler)
-                left, at = 0, n + (m - 1.5) * 0.21
-                for value, colour in zip(t, ("#d5d8dc", "#aeb6bf", "#85929e", SAMPLERS[sampler])):
-                    a.bar(at, 100 * value / sum(t), width=0.19, bottom=left, color=colour)
-                    left += 100 * value / sum(t)
-        a.set(title=model, xlabel="batch", ylim=(0, 100))
+                left, at, whole = 0, n + (m - 1.5) * 0.21, sum(max(v, 0) for v in t)
+                for value, colour in zip(t, (*GREYS, SAMPLERS[sampler])):
+                    share = 100 * max(value, 0) / whole
+                    a.bar(at, share, width=0.19, bottom=left, color=colour)
+                    left += share
+                if min(t) < 0:
+                    a.text(at, 101, "noise", rotation=90, ha="center", va="bottom", fontsize=7, color=SAMPLERS[sampler])
+        a.set(title=model, xlabel="batch", ylim=(0, 112), yticks=range(0, 101, 20))
         a.set_xticks(range(len(figures)), [str(f["batch"]) for f in figures])
         a.grid(axis="x", visible=False)
     axes[0].set_ylabel("% of a decode step")
-    handles = [plt.Rectangle((0, 0), 1, 1, color=c) for c in ("#d5d8dc", "#aeb6bf", "#85929e", *SAMPLERS.values())]
+    handles = [plt.Rectangle((0, 0), 1, 1, color=c) for c in (*GREYS, *SAMPLERS.values())]
     grid.legend(handles, ["layers", "attention", "output layer and copy", *(f"sampler: {s}" for s in SAMPLERS)],
                 loc="lower center", ncol=7, fontsize=9, frameon=False)
     grid.suptitle(f"Where a decode step's time goes (simulated: random weights, zipf logits; context {figures[0]['context']}; "
-                  f"{data['chain']}). {data['device']}", fontsize=11)
+                  f"{data['chain']}). {data['device']}\nnoise: a part came out negative, and is left out", fontsize=10)
     grid.tight_layout(rect=(0, 0.06, 1, 1))
     save(grid, "breakdown")
 

@@ -2,21 +2,17 @@
 
     python docs/evaluation/report.py [--check]        --check writes nothing, and fails where a table is not the data's"""
 
-import json
 import pathlib
 import re
 import sys
+
+from figures import benchmark, latencies, load
 
 HERE = pathlib.Path(__file__).resolve().parent
 BEST = ("flashinfer joint", "flashinfer top_k_first")
 
 
-def load(name):
-    with open(HERE / "data" / name, encoding="utf-8") as file:
-        return json.load(file)
-
-
-ROUNDS, LATENCY, DECODE = load("rounds.json"), load("latency.json"), load("decode.json")
+ROUNDS, LATENCY, DECODE, TODAY = load("rounds.json"), latencies(), load("decode.json"), benchmark()
 
 
 def table(head, rows):
@@ -44,14 +40,21 @@ def rounds():
 
 
 def worst(method):
-    return max(f["worst"] for f in ROUNDS["figures"] if f["method"] == method)
+    """The most trials of any draw: of the grid, and of the longer runs for the tails."""
+    return max([f["worst"] for f in ROUNDS["figures"] if f["method"] == method]
+               + [max(i for i, c in enumerate(t["counts"][method]) if c) for t in ROUNDS["tails"]])
 
 
 # ---- latency ----
 
 def latency_of(chain, distribution, batch):
-    [f] = [f for f in LATENCY["figures"] if (f["chain"], f["distribution"], f["rows"]) == (chain, distribution, batch)]
-    return f["microseconds"] | {"floor": f["floor"]}
+    [f] = [f for f in LATENCY if (f["chain"], f["distribution"], f["rows"]) == (chain, distribution, batch)]
+    return f["microseconds"]
+
+
+def batches_of(chain, distribution, label):
+    return sorted(f["rows"] for f in LATENCY
+                  if (f["chain"], f["distribution"]) == (chain, distribution) and label in f["microseconds"])
 
 
 def number(value):
@@ -59,25 +62,49 @@ def number(value):
 
 
 def latency():
-    batches = sorted({f["rows"] for f in LATENCY["figures"]
-                      if f["distribution"] == "zipf"} & {1, 8, 32, 128, 256, 512})
+    batches = batches_of("k50_p0.9", "zipf", "tombola exact")
     rows = []
     for label in ("tombola exact", "tombola rejection", "tombola dual-pivot", *BEST, "torch sort", "floor"):
         rows.append([label, *(number(latency_of("k50_p0.9", "zipf", b)[label]) for b in batches)])
     return table(["µs per call, batch:", *batches], rows)
 
 
+def flat():
+    batches = batches_of("p0.9", "n01", "tombola exact")
+    rows = []
+    for chain, labels in (("k50_p0.9", ("tombola exact", "tombola rejection", "tombola dual-pivot", *BEST)),
+                          ("p0.9", ("tombola exact", "tombola rejection", "tombola dual-pivot", "flashinfer top_p"))):
+        name = {"k50_p0.9": "top-k 50, top-p 0.9", "p0.9": "top-p 0.9"}[chain]
+        for label in labels:
+            times = [latency_of(chain, "n01", b).get(label) for b in batches]
+            rows.append([f"{name}: {label}", *(number(t) if t else "" for t in times)])
+    return table(["µs per call on N(0,1), batch:", *batches], rows)
+
+
 # ---- decode steps ----
+
+STEPS = {"torch sort": "torch sort", "flashinfer joint": "FlashInfer joint",
+         "flashinfer top_k_first": "FlashInfer top_k_first", "tombola dual-pivot": "dual pivot", "tombola exact": "EXACT"}
+
 
 def decode():
     rows = []
     for f in DECODE["figures"]:
         sort = f["step"]["torch sort"]
         rows.append([f["model"], f["batch"], f"{f['without_sampler'] / 1000:.2f}",
-                     *(f"{f['step'][s] / 1000:.2f}" for s in ("torch sort", *BEST, "tombola exact")),
-                     *(f"{100 * (sort / f['step'][s] - 1):+.1f} %" for s in (*BEST, "tombola exact"))])
-    return table(["model", "batch", "ms per step: without sampler", "torch sort", "FlashInfer joint", "FlashInfer top_k_first",
-                  "tombola", "tokens/s against torch sort: FlashInfer joint", "FlashInfer top_k_first", "tombola"], rows)
+                     *(f"{f['step'][s] / 1000:.2f}" for s in STEPS),
+                     *(f"{100 * (sort / f['step'][s] - 1):+.0f} %" for s in list(STEPS)[1:])])
+    names = list(STEPS.values())
+    return table(["model", "batch", "ms per step: without sampler", *names,
+                  "tokens/s against torch sort: " + names[1], *names[2:]], rows)
+
+
+def shares():
+    """What each sampler takes of a step, as the difference to the step without one."""
+    large = [f for f in DECODE["figures"] if f["batch"] >= 64]
+    taken = {s: [100 * (1 - f["without_sampler"] / f["step"][s]) for f in large] for s in STEPS}
+    return "At batch 64 to 256: " + ", ".join(
+        f"{name} {min(taken[s]):.0f} to {max(taken[s]):.0f} %" for s, name in STEPS.items()) + " of a step."
 
 
 def span(values, form):
@@ -92,7 +119,7 @@ def claims():
 
     def percent(v):
         return f"{v:.0f} %"
-    batches = sorted({f["rows"] for f in LATENCY["figures"] if f["distribution"] == "zipf"})
+    batches = batches_of("k50_p0.9", "zipf", "tombola exact")
     speed = {s: [latency_of("k50_p0.9", "zipf", b)["torch sort"] / latency_of("k50_p0.9", "zipf", b)[s] for b in batches]
              for s in ("tombola exact", "tombola dual-pivot", "flashinfer joint")}
 
@@ -102,10 +129,14 @@ def claims():
     first, last = batches[0], batches[-1]
     grown = {s: latency_of("k50_p0.9", "zipf", last)[s] / latency_of("k50_p0.9", "zipf", first)[s]
              for s in ("tombola exact", "tombola dual-pivot", "flashinfer joint", "torch sort")}
-    common = sorted({f["rows"] for f in LATENCY["figures"] if f["distribution"] == "n01"})
-    harder = {s: [latency_of("k50_p0.9", "n01", b)[s] / latency_of("k50_p0.9", "zipf", b)[s] for b in common]
+    harder = {s: [latency_of("k50_p0.9", "n01", b)[s] / latency_of("k50_p0.9", "zipf", b)[s]
+                  for b in batches_of("k50_p0.9", "n01", s) if b in batches]
               for s in ("tombola exact", "tombola rejection", "tombola dual-pivot", "flashinfer joint")}
-    top_p = [latency_of("p0.9", "n01", b)["tombola exact"] / latency_of("p0.9", "zipf", b)["tombola exact"] for b in common]
+    top_p = [latency_of("p0.9", "n01", b)["tombola exact"] / latency_of("p0.9", "zipf", b)["tombola exact"]
+             for b in batches]
+    slower = [(b, latency_of("p0.9", "n01", b)) for b in batches]
+    slower = [f"at batch {b}: {t['tombola exact']:.0f} against {t['flashinfer top_p']:.0f} µs" for b, t in slower
+              if t["tombola exact"] > t["flashinfer top_p"]]
     gemma = [f for f in ROUNDS["figures"] if f["distribution"] == "gemma"]
     usual = [rounds_of("gemma", "top-k", 50, "rejection")["mean"], rounds_of("gemma", "top-p", 0.9, "rejection")["mean"]]
     flat = rounds_of("crowd", "top-k", 1, "rejection"), rounds_of("crowd", "top-k", 1, "dual-pivot")
@@ -117,7 +148,7 @@ def claims():
          "true: the same distribution as sorting, [proved and checked](../proof.md)",
          "true: the same tokens kept as by the PyTorch code, on 475 random rows without ties (`tests/article`)"],
         ["Inverse transform sampling can stop early: sums of blocks first, prefix sums in one of them",
-         "how every method here draws", "the same"],
+         "how every method here draws; the sums of all blocks are needed for the total mass, the search among them stops early", "the same"],
         ["Rejection sampling usually takes few rounds",
          f"on recorded logits yes: mean {usual[0]:.2f} (top-k 50) and {usual[1]:.2f} (top-p 0.9), at most "
          f"{max(f['worst'] for f in gemma)} over the whole grid. On flat rows no: {flat[0]['mean']:.1f} in the mean, "
@@ -130,7 +161,8 @@ def claims():
          f"{span(harder['flashinfer joint'], times)}). But the mean is at most 1 + ln(V / kept), "
          "[whatever the row](../proof.md#what-one-pivot-costs)",
          f"N(0,1) takes {span(harder['tombola exact'], times)} times as long as zipf with top-k 50 and top-p 0.9, "
-         f"and {span(top_p, times)} times with top-p 0.9 alone"],
+         f"and {span(top_p, times)} times with top-p 0.9 alone; there it is slower than FlashInfer's top-p "
+         + " and ".join(slower)],
         ["Two pivots halve the range: O(log(1/ε)) rounds",
          f"true, with integers: at most 73 (71 for any row there is), [proved](../proof.md#theorem-the-bound-of-two-pivots); at "
          f"worst {worst('dual-pivot')} seen, one pivot {worst('rejection')}. On language models' rows the two pivots save "
@@ -158,15 +190,22 @@ def claims():
 
 
 def where():
-    return (f"Measured on one {LATENCY['device']}, driver {LATENCY['driver']}, torch {LATENCY['torch']}, FlashInfer "
-            f"{LATENCY['flashinfer']}, on {LATENCY['date']} (latency) and {DECODE['date']} (decode steps).")
+    lines = [f"Latencies of EXACT, FlashInfer, torch sort (zipf) and the plain read: the benchmark of [gpu.md](../gpu.md), {on(TODAY)}.",
+             f"Latencies of REJECTION and DUAL_PIVOT, torch sort on N(0,1): {on(load('latency.json'))}, earlier, before tombola's kernels "
+             "changed.",
+             f"Decode steps: {on(DECODE)}, before the change too."]
+    return "\n".join("- " + line for line in lines)
+
+
+def on(data):
+    return (f"{data['device']}, driver {data['driver']}, torch {data['torch']}, FlashInfer {data['flashinfer']}, {data['date']}")
 
 
 def main():
     path = HERE / "README.md"
     old = path.read_text(encoding="utf-8")
     text = old
-    for f in (claims, rounds, latency, decode, where):
+    for f in (claims, rounds, latency, flat, decode, shares, where):
         name = f.__name__
         text, n = re.subn(f"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m, f=f: m[1] + f() + "\n" + m[2], text,
                           flags=re.S)

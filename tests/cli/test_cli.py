@@ -51,6 +51,12 @@ from conftest import GEMMA, on_terminal, output, refusal, rows, run, without_col
         (["bench", "--method", "best"], "exact, rejection, dual-pivot or all"),
         (["sample", "FILE", "--method", "all"], "exact, rejection or dual-pivot"),
         (["sample", "FILE", "--trace", "/nonexistent/trials"], "No such file"),
+        (["sample", "FILE", "--trace", "/"], "directory"),
+        (["sample", "FILE", "--trace", "/dev/full"], "--trace /dev/full: it cannot be written"),
+        (["sample", "FILE", "--trace", "/dev/full", "--method", "rejection"], "it cannot be written"),
+        (["sample", "FILE", "--trace", "-"], "standard output"),
+        (["sample", "FILE", "--trace", ""], "name of a file"),
+        (["sample", "FILE", "--trace", "FILE"], "file which this command reads"),
         (["sample", "FILE", "--backend", "gpu"], "auto, cpu, cuda or reference"),
         (["sample", "FILE", "--isa", "sse"], "auto, portable, avx2 or avx512"),
         (["sample", "FILE", "--threads", "-1"], "not within"),
@@ -264,7 +270,7 @@ def test_probabilities(save):
 
 
 def test_parameters_that_make_a_row_void(logits):
-    for parameter in ["--temperature", "nan"], ["--temperature", "-1"], ["--top-p", "nan"], ["--min-p", "NAN"]:
+    for parameter in ["--temperature", "nan"], ["--temperature", "-1"], ["--min-p", "NAN"]:
         assert all(r["status"] == ["bad_param"] and r["tokens"] == [-1] for r in rows(logits, *parameter))
     assert all(r["logprobs"][0] == pytest.approx(-math.log(1000)) for r in rows(logits, "--temperature", "inf"))
     assert all(r["ranks"] == [1] for r in rows(logits, "--temperature", "0"))
@@ -295,6 +301,32 @@ def test_trace(logits, tmp_path):
             ends = [t for t in trials if t["event"] == "draw" or t["verdict"] == "accept"]
             assert [t["token"] for t in ends] == a["tokens"]
             assert len(trials) == max(sum(a["rounds"]), 20)
+
+
+def test_trace_spares_files(logits, save, tmp_path):
+    """The trace's file is not touched when the command is wrong, or reads it, by whatever name."""
+    path = tmp_path / "trials.jsonl"
+    path.write_text("what was there")
+    wrong = [["--method", "rejection", "--top-k", 3, "--temperature", 1],
+             ["--row", 5], ["--seed", "x"]]
+    for options in wrong:
+        refusal("sample", logits, "--trace", path, *options)
+        assert path.read_text() == "what was there"
+        refusal("sample", logits, "--trace", tmp_path / "new", *options)
+        assert not (tmp_path / "new").exists()
+    vocab = save(b"a\n" * 1000, "vocab.txt")  # found beside the rows
+    other = save(b"b\n" * 1000, "other.txt")
+    (tmp_path / "soft").symlink_to(logits)
+    (tmp_path / "hard").hardlink_to(logits)
+    before = [p.read_bytes() for p in (logits, vocab, other)]
+    for trace, *options in ([logits], [tmp_path / "soft"], [tmp_path / "hard"], [vocab], [other, "--vocab", other]):
+        assert "file which this command reads" in refusal("sample", logits, "--trace", trace, *options)
+    assert [p.read_bytes() for p in (logits, vocab, other)] == before
+    # a longer file is emptied first, and what is no regular file is written to
+    path.write_text("\n".join(["old"] * 10000))
+    rows(logits, "--row", 0, "--trace", path)
+    assert len([json.loads(line) for line in path.read_text().splitlines()]) == 2
+    rows(logits, "--row", 0, "--trace", "/dev/null")
 
 
 def test_row_streams(logits):
@@ -520,6 +552,9 @@ def test_bench_methods():
     assert exact > 0
     text = output("bench", "--vocab-size", 2000, "--repeats", 1, "--method", "dual-pivot")
     assert "refused" in text.splitlines()[3] and "rejection" not in text  # a temperature after the filters
+    assert "temperature after the last filter" in text.splitlines()[4]
+    done = run("bench", "--vocab-size", 2000, "--repeats", 1, "--method", "all", "--top-k", 5, "--temperature", 2)
+    assert done.returncode == 2 and b"temperature after the last filter" in done.stdout
 
 
 def test_info():

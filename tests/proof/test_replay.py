@@ -69,11 +69,24 @@ def options(chain):
             yield from ("--" + step[0], str(step[1]))
 
 
-def sample(folder, rows, method, kind, ties, chain, *more):
+def boundary_rows():
+    """Rows on which high - w_j is 1, and 2, at a rejection: where the pivots turn from weights to keys, and where not
+    yet. The greatest token weighs 2^40; a crowd far below it is drawn first (now and then), and the middle of the two
+    becomes `high`; six tokens of different values (x is nothing beside the maximum, so that x - m is rounded to the
+    same number) weigh 1, or 2, less than this middle. A search over floats found the numbers."""
+    for gap, greatest, crowd in ((1, "0x1.62e06ap-1", "-0x1.38768ap+3"), (2, "0x1.62dcd2p-1", "-0x1.23059ep+3")):
+        greatest, crowd = float.fromhex(greatest), float.fromhex(crowd)
+        row = np.array([greatest] + [i * 2.0**-40 for i in range(6)] + [crowd] * 4000, np.float32)
+        weight = model_of(row[[0, 1, 6, 7]], "logits", "all", [])[0].weight
+        assert weight[0] == 1 << 40 and weight[1] == weight[2] == (weight[0] + weight[3]) // 2 - gap
+        yield gap, row
+
+
+def sample(folder, rows, draws, method, kind, ties, chain, *more):
     path = folder / "rows.npy"
     np.save(path, rows)
     command = [BINARY, "sample", path, "--method", method, "--kind", kind, "--ties", ties, "--seed", str(SEED),
-               "--draws", str(DRAWS), "--rounds", "--json", *options(chain), *more]
+               "--draws", str(draws), "--rounds", "--json", *options(chain), *more]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -136,13 +149,13 @@ def replay(sampler, stream, draw):
     raise AssertionError("it does not end")
 
 
-def compare(folder, kind, ties, chain, make=model.Sampler):
+def compare(folder, kind, ties, chain, make=model.Sampler, rows=None, draws=DRAWS):
     """Runs a call with both methods and compares it with the model; returns the trials."""
-    rows, trials = rows_of(kind, 40), []
+    rows, trials = rows_of(kind, 40) if rows is None else rows, []
     for method in "rejection", "dual-pivot":
         path = folder / "trials.jsonl"
-        reference = sample(folder, rows, method, kind, ties, chain, "--backend", "reference", "--trace", path)
-        cpu = sample(folder, rows, method, kind, ties, chain)
+        reference = sample(folder, rows, draws, method, kind, ties, chain, "--backend", "reference", "--trace", path)
+        cpu = sample(folder, rows, draws, method, kind, ties, chain)
         for a, b in zip(reference, cpu, strict=True):
             assert (a["tokens"], a["rounds"]) == (b["tokens"], b["rounds"])
         lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -156,7 +169,7 @@ def compare(folder, kind, ties, chain, make=model.Sampler):
             tokens = {t[0]: t[2] for t in heads[number]["tokens"]}
             assert tokens == {i: k_set.weight[i] for i in sampler.set.tokens}
             assert len(kept.tokens) == reference[number]["kept_count"]
-            mine = [t for draw in range(DRAWS) for t in replay(sampler, number, draw)]
+            mine = [t for draw in range(draws) for t in replay(sampler, number, draw)]
             real = [line for line in traced if line["row"] == number]
             assert len(mine) == len(real)
             for m, r in zip(mine, real):
@@ -175,6 +188,31 @@ def test_replay(tmp_path):
     assert verdicts == {"accept", "low = token", "low = token, high = middle", "low = middle"}
     assert {t["middle"][0] for t in trials if t["middle"]} == {"weight", "key"}
     assert {t["low"][0] for t in trials if t["low"]} == {"token", "weight", "key"}
+
+
+def compare_at_boundary(folder, make=model.Sampler):
+    """Both rows of the boundary; {the gap: how often a rejection had it}."""
+    seen = {}
+    for gap, row in boundary_rows():
+        trials = compare(folder, "logits", "all", [("top-k", 2)], make, row[None], 200)
+        seen[gap] = sum(t["high"] is not None and t["high"][0] == "weight" and t["high"][1] - t["weight"] == gap
+                        and t["verdict"] != "accept" for t in trials)
+    return seen
+
+
+def test_replay_at_the_boundary(tmp_path):
+    seen = compare_at_boundary(tmp_path)
+    assert seen[1] > 0 and seen[2] > 0
+
+
+def test_replay_of_long_draws(tmp_path):
+    """A crowd of neighbouring values and one token of twice their weight: the middle lies above the whole crowd time
+    after time, so that the second pivot removes nothing, and two pivots take as many trials as one."""
+    x = np.sort(np.float32(-1).view(np.uint32) - 8 * np.arange(3000, dtype=np.uint32)).view(np.float32)
+    row = np.append(np.random.default_rng(3).permutation(x), np.float32(-0.25))
+    trials = compare(tmp_path, "logits", "all", [("top-k", 2)], rows=row[None], draws=100)
+    most = {dual: max(t["round"] for t in trials if (t["high"] is not None) == dual) for dual in (False, True)}
+    assert most == {False: 16, True: 16}
 
 
 # ---- the comparison can fail ----
@@ -215,6 +253,25 @@ def test_wrong_models_are_caught(tmp_path, mutant):
         except AssertionError:
             caught += 1
     assert caught > 0
+
+
+def turns_below(limit):
+    class Turns(model.Sampler):
+        """Turns from weights to keys where high - w_j < limit, which is not 2."""
+
+        def middle(self, high, token):
+            if high[0] == "weight" and high[1] - self.set.weight[token] < limit:
+                high = "key", self.set.position[self.set.greatest]
+            at = self.set.weight[token] if high[0] == "weight" else self.set.position[token]
+            return high, (high[0], at + (high[1] - at) // 2)
+    return Turns
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_wrong_boundaries_are_caught(tmp_path, limit):
+    with pytest.raises(AssertionError):
+        compare_at_boundary(tmp_path, turns_below(limit))
+    compare_at_boundary(tmp_path, turns_below(2))  # and the right one is not
 
 
 # ---- the bounds are nearly reached, and the single pivot has none ----
