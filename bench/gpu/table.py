@@ -96,13 +96,13 @@ def hostile(_, cells):
 def ids(_, cells):
     lines = []
     for vocab in (65536, 131072):
-        for name, text in (("top_k_ids", "by id"), ("top_k_ids_sorted", "with their ranks")):
+        for name, text in (("top_k_ids", "in order of the ids"), ("top_k_ids_sorted", "sorted by value")):
             line = [f"{vocab}, {text}"]
             for rows in (1, 8, 64, 256):
                 mine, fi = ours(cells, name, "zipf", rows, vocab=vocab), peer(cells, "top_k_ids", "zipf", rows, "flashinfer", vocab)
                 line.append(f"{number(mine)} / {number(fi)}")
             lines.append(line)
-    return table(["top_k = 2048: tombola / FlashInfer, V", "1 row", "8", "64", "256"], lines)
+    return table(["top_k = 2048: tombola / FlashInfer (sorted by value), V", "1 row", "8", "64", "256"], lines)
 
 
 def rows_out(_, cells):
