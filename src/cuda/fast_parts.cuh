@@ -404,8 +404,9 @@ TB_DEV double tb_interval(float n, double estimate)
 
 /* ---- outputs ---- */
 
-/* What a fast kernel says of each row in the workspace: the kernel behind it serves those that were left. */
-enum { TB_ROW_DONE = 0, TB_ROW_LEFT = 1 };
+/* What becomes of a row in a fast kernel: a verdict, which it writes to the workspace where the kernel behind
+ * it serves the rows that were left. The third: its interval of p * Z is narrowed (fast_stream.cuh). */
+enum { TB_ROW_DONE = 0, TB_ROW_LEFT = 1, TB_ROW_NARROWED = 2 };
 
 typedef struct tb_fast_result {
     int32_t token;

@@ -47,6 +47,26 @@ template <int NT> TB_DEV void tb_seek_barrier(void)
     asm volatile("bar.sync 2, %0;" ::"n"(NT - 32) : "memory");
 }
 
+/* The finishers, to the threads of their block that wait. */
+template <int NT, class S> TB_DEV void tb_tell_block(S &s, uint32_t verdict)
+{
+    if (threadIdx.x == 0) s.verdict = verdict;
+    asm volatile("bar.arrive 3, %0;" ::"n"(NT) : "memory");
+}
+
+/* Whether the row is left, for the threads that do not finish it. */
+template <int C, int NT, class S> TB_DEV bool tb_await_verdict(S &s, bool leader)
+{
+    if (C > 1 && !leader) {
+        tb_mail_wait(&s.mail_verdict);
+        if (s.verdict != TB_ROW_NARROWED) return s.verdict == TB_ROW_LEFT;
+        tb_mail_wait(&s.mail_first, 1);
+        return s.last_verdict == TB_ROW_LEFT;
+    }
+    asm volatile("bar.sync 3, %0;" ::"n"(NT) : "memory");
+    return s.verdict == TB_ROW_LEFT;
+}
+
 /* A thread's number among those that seek. */
 TB_DEV int tb_seeker(void)
 {
@@ -62,7 +82,7 @@ typedef struct tb_stream_rule {
 } tb_stream_rule;
 
 template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
-    static constexpr int WARPS = NT / 32, FOLDS = 128;
+    static constexpr int WARPS = NT / 32, FOLDS = 128, ROW_BLOCKS = C;
     static constexpr bool ALONE = C == 1;
     static constexpr int WORDS = C == 1 ? WARPS : C;    /* of what the row's warps or blocks said */
     static constexpr int CAPACITY = CAP, SEGMENT = SEG; /* candidates of the row, of one block */
@@ -93,7 +113,7 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
                         sums */
     alignas(8) uint2 pushed[C]; /* of each block: its candidates; greedy: the lowest index */
-    uint32_t own_pushed, own_first, verdict, list_length;
+    uint32_t own_pushed, own_first, verdict, last_verdict, list_length;
     float bound, bound_other, bound_w; /* the greater of the first two bounds the candidates */
     uint64_t target_low, target_high;  /* of top_p, from the interval of Z */
     double relative, unit;
@@ -102,6 +122,14 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     uint32_t bin, base_count;
     uint64_t base_mass, cut, position;
     double own_taken;
+
+    /* Frees the memory for other uses, by one thread, when all of the block are done with it. */
+    TB_MEMBER void close()
+    {
+        uint64_t *const boxes[] = {&mail_first,        &mail_second,  &mail_histogram[0],
+                                   &mail_histogram[1], &mail_verdict, &mail_narrow};
+        for (uint64_t *box : boxes) tb_mail_close(box);
+    }
 };
 
 extern __shared__ __align__(128) unsigned char tb_fast_bytes[];

@@ -11,7 +11,7 @@
  * - resolve (fast_resolve.cuh): exact integer weights of the candidates; count and mass of the greater ones;
  *   the chain; the draw
  * What the bound promised is not trusted: the candidates hold all of the kept set if one of these holds, and
- * otherwise the row is left to the next kernel:
+ * otherwise the row is left to the code for any kept set (fast_stream_kernels.cuh):
  * - (k) at least k of them, k a top_k: a token below the bound has k greater ones
  * - (w) the bound is at or under the least value of a min_p
  * - (p) their exact mass is at least the upper end of p * Z: a token below the bound has that much above it
@@ -21,7 +21,7 @@
  * row's, known as an interval [low, high]; the kept set is the law's wherever both ends give the same one.
  * Where they do not (about one row in 400), the groups of the candidates are summed exactly and only the rest
  * is left to floats: the interval narrows by another factor of ten or more. If that does not settle it, the
- * row is left to the next kernel too.
+ * row is left too.
  */
 #ifndef TB_CUDA_FAST_STREAM_CUH
 #define TB_CUDA_FAST_STREAM_CUH
@@ -30,8 +30,9 @@
 #include "fast_candidates.cuh"
 #include "fast_resolve.cuh"
 
+/* True, for all threads of the row's blocks, where the row is left. */
 template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT>
-TB_DEV void tb_stream_row(const tb_cuda_params &params)
+TB_DEV bool tb_stream_row(const tb_cuda_params &params)
 {
     typedef tb_stream_shared<C, NT, CAP, SEG, CAUGHT> S;
     constexpr int WARPS = S::WARPS, FOLDS = S::FOLDS, FOLD_LANES = C * NT / FOLDS,
@@ -207,7 +208,6 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     const tb_fast_slice &slice = s.slice; /* read where it is used: registers are few */
     const tb_fast_chain &chain = s.chain;
     const uint32_t length = slice.length;
-    uint32_t *left = (uint32_t *)params.workspace + row;
     uint32_t greatest = 0, status = 0;
 #pragma unroll 1
     for (int i = lane; i < S::WORDS; i += 32) {
@@ -223,8 +223,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     if (chain.bad || greatest < TB_KEY_LEAST_LOGIT) {
         if (leader)
             tb_fast_write_void(call, row, chain.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
-        if (leader && tid == 0) *left = TB_ROW_DONE;
-        return;
+        return false;
     }
     const bool by_index = call.ties == TOMBOLA_TIES_INDEX, greedy = chain.greedy, flat = chain.flat;
     const int32_t k = s.rule.k;
@@ -239,10 +238,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     const bool can = greedy || all ||
                      ((k != TB_OFF || w || p_whole) && !(flat && (k == TB_OFF || p_whole)) &&
                       !(p_whole && !(fabsf(maximum * c) < 0x1p20f)));
-    if (greatest == TB_KEY_POS_INF || !can) {
-        if (leader && tid == 0) *left = TB_ROW_LEFT;
-        return;
-    }
+    if (greatest == TB_KEY_POS_INF || !can) return true;
     const bool needs_estimate = p_whole && !all && !greedy;
     if (warp == TB_INTERVAL_WARP) {
         if (leader && needs_estimate) {
@@ -337,7 +333,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         }
     }
     __syncthreads();
-    if (tid >= TB_FINISHERS) return;
+    if (tid >= TB_FINISHERS) return tb_await_verdict<C, NT>(s, leader);
     const float bound = fmaxf(s.bound, s.bound_other), bound_w = s.bound_w;
     if (C > 1 && tid == 0) {
         uint32_t sent = greedy ? 0u : min(s.own_pushed, (uint32_t)S::SEGMENT);
@@ -346,15 +342,24 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     }
     if (!leader) {
         tb_mail_wait(&s.mail_verdict);
-        if (s.verdict) tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
-        return;
+        const uint32_t verdict = s.verdict;
+        if (verdict != TB_ROW_NARROWED) return verdict == TB_ROW_LEFT;
+        if (tid == 0) tb_mail_expect(&s.mail_first, 4);
+        tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
+        tb_mail_wait(&s.mail_first, 1);
+        return s.last_verdict == TB_ROW_LEFT;
     }
 
     /* ---- the leader resolves ---- */
     if (C > 1) tb_mail_wait(&s.mail_second);
-    /* the other blocks need not wait unless the interval must be narrowed */
-    auto tell = [&](uint32_t verdict) {
-        if (C > 1 && tid > 0 && tid < C) tb_mail_4(&s.verdict, tid, verdict, &s.mail_verdict);
+    auto tell = [&](uint32_t verdict, bool again) {
+        if (C > 1 && tid > 0 && tid < C) {
+            if (again) /* all of the block have seen the first filling of this box */
+                tb_mail_4(&s.last_verdict, tid, verdict, &s.mail_first);
+            else
+                tb_mail_4(&s.verdict, tid, verdict, &s.mail_verdict);
+        }
+        if (NT > TB_FINISHERS && verdict != TB_ROW_NARROWED) tb_tell_block<NT>(s, verdict);
     };
     uint32_t pushed = lane < C ? C == 1 ? s.own_pushed : s.pushed[lane].x : 0u;
     uint32_t first = lane < C ? C == 1 ? s.own_first : s.pushed[lane].y : 0xffffffffu;
@@ -363,7 +368,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     const int n = (int)__shfl_sync(TB_WHOLE_WARP, pushed_end, C - 1);
     overflow |= n > CAP;
     if (greedy || overflow) {
-        tell(0);
+        tell(greedy ? TB_ROW_DONE : TB_ROW_LEFT, false);
         if (greedy) {
             first = tb_warp_min(first);
             tb_fast_result result = {(int32_t)first, 1,    C == 1 ? n : (int)tb_warp_sum(pushed),
@@ -373,8 +378,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
                 for (int64_t i = tid; i < call.kept_capacity; i += TB_FINISHERS)
                     call.kept_ids[row * call.kept_capacity + i] = i ? -1 : (int32_t)first;
         }
-        if (tid == 0) *left = greedy ? TB_ROW_DONE : TB_ROW_LEFT;
-        return;
+        return !greedy;
     }
     /* for a k nothing need be known of the candidates' mass, unless they have all of the row's */
     const bool all_mass =
@@ -465,7 +469,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         narrowed = true;
         undecided = false;
         tb_finish_barrier();
-        tell(1);
+        tell(TB_ROW_NARROWED, false);
         if (tid == 0) s.kept_count = s.ambiguous = 0, s.base_mass = 0;
         tb_finish_barrier();
         tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
@@ -487,9 +491,8 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         target_low = law_top_p_target(chain.p, low > listed ? low : listed);
         target_high = law_top_p_target(chain.p, high);
     }
-    if (!narrowed) tell(0);
-    if (tid == 0) *left = undecided ? TB_ROW_LEFT : TB_ROW_DONE;
-    if (undecided) return;
+    tell(undecided ? TB_ROW_LEFT : TB_ROW_DONE, narrowed);
+    if (undecided) return true;
 
     /* ---- the draw ---- */
     tb_fast_result result = {0, kept, 0, status, 0.0f, mass};
@@ -517,6 +520,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         }
         if (call.kept_ids) tb_write_ids_many<S>(call, row, n, greatest, by_index, cut, w_both, kept);
     }
+    return false;
 }
 
 #endif

@@ -560,8 +560,8 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
         if (call.total_mass) call.total_mass[row] = kept_mass;
     }
 
-    /* The rows that the kernel before left. */
-    static TB_MEMBER void run_left(const tb_cuda_params &params)
+    /* Before the first row, whose first look ends with the wait for the other blocks. */
+    static TB_MEMBER void open()
     {
         shared &s = W::all();
         if (C > 1) {
@@ -573,10 +573,15 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
                 tb_mail_init_done();
             }
             __syncwarp();
-            tb_cluster_arrive_relaxed<C>();
+            tb_cluster_arrive<C>();
         }
-        tb_wait_for_inputs();
         if (threadIdx.x < TB_WIDE_BINS) s.bin[threadIdx.x] = make_uint4(0, 0, 0, 0);
+    }
+
+    /* The rows that the kernel before left. */
+    static TB_MEMBER void run_left(const tb_cuda_params &params)
+    {
+        tb_wait_for_inputs();
         uint32_t words = 0, bins = 0;
         const int64_t clusters = gridDim.x / C, first = blockIdx.x / C;
         const uint32_t *state = (const uint32_t *)params.workspace;
@@ -584,14 +589,11 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
         for (int64_t row0 = first; row0 < params.call.rows; row0 += 32 * clusters) {
             int64_t row = row0 + (int64_t)tb_lane() * clusters;
             uint32_t left = __ballot_sync(TB_WHOLE_WARP, row < params.call.rows && state[row] == TB_ROW_LEFT);
+            if (left && !words) open();
             for (; left; left &= left - 1)
                 run(params, row0 + (int64_t)(__ffs((int)left) - 1) * clusters, words, bins);
         }
-        if (!words) {
-            tb_cluster_wait<C>();
-            return;
-        }
-        tb_row_barrier<C>(); /* no block ends while others may write to it */
+        if (words) tb_row_barrier<C>(); /* no block ends while others may write to it */
     }
 };
 

@@ -87,11 +87,12 @@ static const char *const fast_names[FAST_KERNELS][3] = {
 /* What a chain asks of the fast kernels. */
 typedef struct fast_chain {
     bool served, filtered, only_min_p;
+    bool keeps_few; /* by a top_k, or T = 0 */
 } fast_chain;
 
 static fast_chain read_chain(const tombola_call *call)
 {
-    fast_chain chain = {true, false, true};
+    fast_chain chain = {true, false, true, false};
     int temperatures = 0, top_ps = 0;
     bool greedy = false;
     for (int32_t i = 0; i < call->step_count; i++) {
@@ -103,10 +104,11 @@ static fast_chain read_chain(const tombola_call *call)
         }
         chain.filtered = true;
         if (kind != TOMBOLA_MIN_P) chain.only_min_p = false;
+        if (kind == TOMBOLA_TOP_K || kind == TOMBOLA_TOP_K_TOP_P) chain.keeps_few = true;
         if ((kind == TOMBOLA_TOP_P || kind == TOMBOLA_TOP_K_TOP_P) && top_ps++) chain.served = false;
     }
     /* T = 0 for all rows keeps one token, for which one look at a row is enough. */
-    if (greedy && !call->total_mass) chain.filtered = true, chain.only_min_p = false;
+    if (greedy && !call->total_mass) chain.filtered = chain.keeps_few = true, chain.only_min_p = false;
     return chain;
 }
 
@@ -231,19 +233,24 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
             return false;
     }
     if (choice == FAST_KERNELS) return false;
-    plan->workspace_bytes = round_up((size_t)call->rows * 4);
+    const fast_kernel *kernel = &fast_kernels[choice];
+    /* A streaming kernel goes on with the rows that it leaves, but not where few blocks of it have a row each
+     * and rows that keep much, which one block alone is slow with, come often. */
+    const bool leaves =
+        choice >= FLAT_C1 || (kernel->blocks <= 2 && chain.filtered && !chain.keeps_few);
+    if (leaves) plan->workspace_bytes = round_up((size_t)call->rows * 4);
     if (choice >= WIDE_C1) { /* forced: for all rows */
         add(plan, "tombola_wide_leave", (unsigned)((call->rows + 127) / 128), 128);
         add_wide(plan, device, call, choice);
         return true;
     }
-    const fast_kernel *kernel = &fast_kernels[choice];
     plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = fast_names[choice][call->dtype],
                                                           .grid = (unsigned)call->rows * kernel->blocks,
                                                           .threads = kernel->threads,
                                                           .cluster = kernel->blocks,
-                                                          .shared_bytes = fast_shared(kernel, call)};
-    add_wide(plan, device, call, FAST_KERNELS);
+                                                          .shared_bytes = fast_shared(kernel, call),
+                                                          .leaves = leaves};
+    if (leaves) add_wide(plan, device, call, FAST_KERNELS);
     return true;
 }
 
