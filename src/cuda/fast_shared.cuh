@@ -82,7 +82,7 @@ typedef struct tb_stream_rule {
 } tb_stream_rule;
 
 template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
-    static constexpr int WARPS = NT / 32, FOLDS = 128, ROW_BLOCKS = C;
+    static constexpr int WARPS = NT / 32, FOLDS = 128;
     static constexpr bool ALONE = C == 1;
     static constexpr int WORDS = C == 1 ? WARPS : C;    /* of what the row's warps or blocks said */
     static constexpr int CAPACITY = CAP, SEGMENT = SEG; /* candidates of the row, of one block */
@@ -115,6 +115,7 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     alignas(8) uint2 pushed[C]; /* of each block: its candidates; greedy: the lowest index */
     uint32_t own_pushed, own_first, verdict, last_verdict, list_length;
     float bound, bound_other, bound_w; /* the greater of the first two bounds the candidates */
+    float lowest;                      /* of the folds, where the bound is the k-th of them */
     uint64_t target_low, target_high;  /* of top_p, from the interval of Z */
     double relative, unit;
     uint32_t sum_high, sum_low, before_high, before_low, kept_high, kept_low, kept_count, ambiguous,

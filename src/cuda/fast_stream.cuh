@@ -76,6 +76,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
             s.own_pushed = s.verdict = s.list_length = 0;
             s.own_first = 0xffffffffu;
             s.bound = TB_LEAST;
+            s.lowest = -LAW_INF;
             s.sum_high = s.sum_low = s.kept_count = s.ambiguous = 0;
             s.before_high = s.before_low = s.kept_high = s.kept_low = 0;
             s.own_taken = s.base_mass = 0;
@@ -272,6 +273,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
                 greater += greater2 + greater3 + greater4;
                 mine &= ~(uint32_t)(FOLDS - 1);
                 if ((int32_t)greater == k - 1 && mine >= TB_KEY_LEAST_LOGIT) s.bound = law_key_value(mine);
+                if (greater == FOLDS - 1 && mine >= TB_KEY_LEAST_LOGIT) s.lowest = law_key_value(mine);
             }
         } else if (!all && (k != TB_OFF || p_whole)) {
             float wanted = LAW_INF, share = 1.0f;
@@ -312,6 +314,9 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
 
         /* ---- the candidates, to the leader ---- */
         bound = fmaxf(bound, s.bound);
+        /* where all folds have what a few of them should, there are many equals: the lists do not hold them
+         */
+        if (s.lowest >= bound) bound = s.bound_other = LAW_INF;
         auto caught = [&](int of) {
             return CAUGHT && s.caught_least[of] <= bound && s.caught_count[of] <= (uint32_t)S::CATCH;
         };
@@ -333,8 +338,9 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
         }
     }
     __syncthreads();
-    if (tid >= TB_FINISHERS) return tb_await_verdict<C, NT>(s, leader);
     const float bound = fmaxf(s.bound, s.bound_other), bound_w = s.bound_w;
+    if (bound == LAW_INF) return true; /* all blocks see that too */
+    if (tid >= TB_FINISHERS) return tb_await_verdict<C, NT>(s, leader);
     if (C > 1 && tid == 0) {
         uint32_t sent = greedy ? 0u : min(s.own_pushed, (uint32_t)S::SEGMENT);
         tb_mail_expect_at(&s.mail_second, 0, sent * 8 + 8);

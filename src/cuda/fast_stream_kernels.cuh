@@ -13,12 +13,39 @@
 template <class S, class WIDE>
 static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params, int64_t row)
 {
+    S &s = *(S *)tb_fast_bytes;
+    const tb_fast_warp *said = S::ALONE ? s.warp : s.word;
+    tb_wide_known known = {0, 0, 0.0f, 0.0f};
+    uint32_t lowest = TB_KEY_POS_INF;
+#pragma unroll 1
+    for (int i = (int)tb_lane(); i < S::WORDS; i += 32) {
+        known.greatest = max(known.greatest, said[i].key);
+        known.status |= said[i].status;
+    }
+    known.greatest = tb_warp_max(known.greatest);
+    known.status = tb_warp_or(known.status);
+#pragma unroll 1
+    for (int i = (int)tb_lane(); i < S::FOLDS; i += 32)
+        if (s.fold[i] >= TB_KEY_LEAST_LOGIT + S::FOLDS) lowest = min(lowest, s.fold[i]);
+    lowest = tb_warp_min(lowest);
+    const tb_fast_chain chain = s.chain;
+    const uint64_t random = s.random;
+    const float maximum = law_key_value(known.greatest);
+    double unit, relative = tb_estimate(s, maximum, chain.scale, &unit);
+    known.relative = (float)(relative * unit * 0x1p-40);
+    /* As far below as the folds' maxima, each the greatest of about a hundredth of the row, are spread, five
+     * times: of a normal distribution about all. And tokens of less weight than (1 - p) * Z / n are less than
+     * (1 - p) * Z together. */
+    known.least = maximum;
+    if (lowest < TB_KEY_POS_INF) known.least -= 5.0f * (maximum - law_key_value(lowest));
+    if (chain.p_on)
+        known.least = fmaxf(
+            known.least, tb_least_value(maximum, chain.scale,
+                                        fmaxf(1.0f, (1.0f - fmaxf(chain.p, 0.0f)) * (float)(relative * unit) /
+                                                        (float)s.slice.length)));
     __syncthreads(); /* the block is done with what it held */
-    if (S::ROW_BLOCKS > 1 && threadIdx.x == 0) ((S *)tb_fast_bytes)->close();
-    uint32_t words = 0, bins = 0;
-    WIDE::open();
-    WIDE::run(params, row, words, bins);
-    tb_row_barrier<S::ROW_BLOCKS>(); /* no block ends while others may write to it */
+    if (!S::ALONE && threadIdx.x == 0) s.close();
+    WIDE::go_on(params, row, chain, random, known);
 }
 
 template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT, int LIST>

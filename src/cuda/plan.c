@@ -236,8 +236,7 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
     const fast_kernel *kernel = &fast_kernels[choice];
     /* A streaming kernel goes on with the rows that it leaves, but not where few blocks of it have a row each
      * and rows that keep much, which one block alone is slow with, come often. */
-    const bool leaves =
-        choice >= FLAT_C1 || (kernel->blocks <= 2 && chain.filtered && !chain.keeps_few);
+    const bool leaves = choice >= FLAT_C1 || (kernel->blocks <= 2 && chain.filtered && !chain.keeps_few);
     if (leaves) plan->workspace_bytes = round_up((size_t)call->rows * 4);
     if (choice >= WIDE_C1) { /* forced: for all rows */
         add(plan, "tombola_wide_leave", (unsigned)((call->rows + 127) / 128), 128);
