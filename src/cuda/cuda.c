@@ -275,7 +275,6 @@ static tombola_result launch_plan(const tb_cuda *cuda, const tombola_call *call,
         memcpy(params.steps, call->steps, (size_t)call->step_count * sizeof params.steps[0]);
     for (int i = 0; i < plan->launch_count; i++) {
         const tb_cuda_launch *launch = &plan->launch[i];
-        params.leaves = launch->leaves;
         tb_cu_attribute attributes[MAX_ATTRIBUTES];
         tb_cu_launch config = {
             .grid = {launch->grid, 1, 1},

@@ -229,7 +229,7 @@ template <int dtype> TB_DEV constexpr uint32_t tb_minus_infinity(void)
 }
 
 /* A vector that lies across an end of the row: -inf outside. `first` is the index of its first element. */
-template <int dtype>
+template <int dtype, int WHO = 0>
 static __device__ __noinline__ uint4 tb_load_edge(const char *at, uint32_t first, uint32_t length)
 {
     constexpr uint32_t none = tb_minus_infinity<dtype>(), width = tb_fast_vector<dtype>::width;

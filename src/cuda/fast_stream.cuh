@@ -30,9 +30,9 @@
 #include "fast_candidates.cuh"
 #include "fast_resolve.cuh"
 
-/* True, for all threads of the row's blocks, where the row is left. */
-template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT>
-TB_DEV bool tb_stream_row(const tb_cuda_params &params)
+/* Ends with end(whether the row is left), by all threads of the row's blocks. */
+template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT, class END>
+TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
 {
     typedef tb_stream_shared<C, NT, CAP, SEG, CAUGHT> S;
     constexpr int WARPS = S::WARPS, FOLDS = S::FOLDS, FOLD_LANES = C * NT / FOLDS,
@@ -224,7 +224,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
     if (chain.bad || greatest < TB_KEY_LEAST_LOGIT) {
         if (leader)
             tb_fast_write_void(call, row, chain.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
-        return false;
+        return end(false);
     }
     const bool by_index = call.ties == TOMBOLA_TIES_INDEX, greedy = chain.greedy, flat = chain.flat;
     const int32_t k = s.rule.k;
@@ -236,10 +236,11 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
     /* do all of the row's elements fit the lists */
     const bool all =
         tiles * (uint32_t)(NT * U * width) <= (uint32_t)S::SEGMENT || length + width <= (C == 1 ? CAP : 0);
+    /* c: so that x - m, where it overflows, is of no weight in the sums either */
     const bool can = greedy || all ||
                      ((k != TB_OFF || w || p_whole) && !(flat && (k == TB_OFF || p_whole)) &&
-                      !(p_whole && !(fabsf(maximum * c) < 0x1p20f)));
-    if (greatest == TB_KEY_POS_INF || !can) return true;
+                      !(p_whole && !(fabsf(maximum * c) < 0x1p20f && c > 0x1p-120f)));
+    if (greatest == TB_KEY_POS_INF || !can) return end(true);
     const bool needs_estimate = p_whole && !all && !greedy;
     if (warp == TB_INTERVAL_WARP) {
         if (leader && needs_estimate) {
@@ -339,8 +340,10 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
     }
     __syncthreads();
     const float bound = fmaxf(s.bound, s.bound_other), bound_w = s.bound_w;
-    if (bound == LAW_INF) return true; /* all blocks see that too */
-    if (tid >= TB_FINISHERS) return tb_await_verdict<C, NT>(s, leader);
+    if (bound == LAW_INF) return end(true); /* all blocks see that too */
+    /* the shuffle tells the compiler that a warp goes one way */
+    if (NT > TB_FINISHERS && __shfl_sync(TB_WHOLE_WARP, warp, 0) >= TB_FINISHERS / 32)
+        return end(tb_await_verdict<C, NT>(s, leader));
     if (C > 1 && tid == 0) {
         uint32_t sent = greedy ? 0u : min(s.own_pushed, (uint32_t)S::SEGMENT);
         tb_mail_expect_at(&s.mail_second, 0, sent * 8 + 8);
@@ -349,11 +352,11 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
     if (!leader) {
         tb_mail_wait(&s.mail_verdict);
         const uint32_t verdict = s.verdict;
-        if (verdict != TB_ROW_NARROWED) return verdict == TB_ROW_LEFT;
+        if (verdict != TB_ROW_NARROWED) return end(verdict == TB_ROW_LEFT);
         if (tid == 0) tb_mail_expect(&s.mail_first, 4);
         tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
         tb_mail_wait(&s.mail_first, 1);
-        return s.last_verdict == TB_ROW_LEFT;
+        return end(s.last_verdict == TB_ROW_LEFT);
     }
 
     /* ---- the leader resolves ---- */
@@ -384,7 +387,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
                 for (int64_t i = tid; i < call.kept_capacity; i += TB_FINISHERS)
                     call.kept_ids[row * call.kept_capacity + i] = i ? -1 : (int32_t)first;
         }
-        return !greedy;
+        return end(!greedy);
     }
     /* for a k nothing need be known of the candidates' mass, unless they have all of the row's */
     const bool all_mass =
@@ -498,7 +501,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
         target_high = law_top_p_target(chain.p, high);
     }
     tell(undecided ? TB_ROW_LEFT : TB_ROW_DONE, narrowed);
-    if (undecided) return true;
+    if (undecided) return end(true);
 
     /* ---- the draw ---- */
     tb_fast_result result = {0, kept, 0, status, 0.0f, mass};
@@ -526,7 +529,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
         }
         if (call.kept_ids) tb_write_ids_many<S>(call, row, n, greatest, by_index, cut, w_both, kept);
     }
-    return false;
+    end(false);
 }
 
 #endif

@@ -2,8 +2,8 @@
  * The instances of the streaming kernel for one dtype, TB_KERNEL_DTYPE with the suffix TB_KERNEL_SUFFIX:
  * tombola_stream_c<blocks a row>_<threads>_<suffix>. plan.c knows these names and the shared memory.
  *
- * A row that is left goes to the kernel behind, or, where there is none, on to the code for any kept set
- * (fast_wide.cuh), by the same blocks in the same shared memory.
+ * With a row that is left its blocks go on to the code for any kept set (fast_wide.cuh), in the same shared
+ * memory.
  */
 #include "fast_shapes.h"
 #include "fast_stream.cuh"
@@ -15,7 +15,7 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
 {
     S &s = *(S *)tb_fast_bytes;
     const tb_fast_warp *said = S::ALONE ? s.warp : s.word;
-    tb_wide_known known = {0, 0, 0.0f, 0.0f};
+    tb_wide_known known = {0, 0, 0.0f, 0.0f, false};
     uint32_t lowest = TB_KEY_POS_INF;
 #pragma unroll 1
     for (int i = (int)tb_lane(); i < S::WORDS; i += 32) {
@@ -33,16 +33,16 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
     const float maximum = law_key_value(known.greatest);
     double unit, relative = tb_estimate(s, maximum, chain.scale, &unit);
     known.relative = (float)(relative * unit * 0x1p-40);
-    /* As far below as the folds' maxima, each the greatest of about a hundredth of the row, are spread, five
-     * times: of a normal distribution about all. And tokens of less weight than (1 - p) * Z / n are less than
-     * (1 - p) * Z together. */
+    /* Where the boundary cannot be: tokens of less weight than (1 - p) * Z / n are less than (1 - p) * Z
+     * together. That says little if weights fall slowly with the values, as the folds' maxima, each the
+     * greatest of about a hundredth of the row, then show; and of a top_k nothing. */
+    const float spread = lowest < TB_KEY_POS_INF ? maximum - law_key_value(lowest) : 0.0f;
     known.least = maximum;
-    if (lowest < TB_KEY_POS_INF) known.least -= 5.0f * (maximum - law_key_value(lowest));
     if (chain.p_on)
-        known.least = fmaxf(
-            known.least, tb_least_value(maximum, chain.scale,
-                                        fmaxf(1.0f, (1.0f - fmaxf(chain.p, 0.0f)) * (float)(relative * unit) /
-                                                        (float)s.slice.length)));
+        known.least = tb_least_value(
+            maximum, chain.scale,
+            fmaxf(1.0f, (1.0f - fmaxf(chain.p, 0.0f)) * (float)(relative * unit) / (float)s.slice.length));
+    known.seek_least = spread > 0.0f && !(chain.p_on && maximum - known.least < 8.0f * spread);
     __syncthreads(); /* the block is done with what it held */
     if (!S::ALONE && threadIdx.x == 0) s.close();
     WIDE::go_on(params, row, chain, random, known);
@@ -53,13 +53,9 @@ TB_DEV void tb_stream_kernel(const tb_cuda_params &params)
 {
     typedef tb_stream_shared<C, NT, CAP, SEG, CAUGHT> S;
     typedef tb_wide_row<dtype, C, NT, U / 2, LIST> WIDE;
-    const bool left = tb_stream_row<dtype, C, NT, U, STAGED, CAP, SEG, CAUGHT>(params);
-    const int64_t row = blockIdx.x / C;
-    if (!params.leaves) {
-        if (left) tb_stream_go_on<S, WIDE>(params, row);
-    } else if (blockIdx.x % C == 0 && threadIdx.x == 0) {
-        ((uint32_t *)params.workspace)[row] = left ? TB_ROW_LEFT : TB_ROW_DONE;
-    }
+    tb_stream_row<dtype, C, NT, U, STAGED, CAP, SEG, CAUGHT>(params, [&](bool left) {
+        if (left) tb_stream_go_on<S, WIDE>(params, blockIdx.x / C);
+    });
 }
 
 #define TB_JOIN2(a, b) a##b

@@ -26,6 +26,7 @@
 typedef struct tb_wide_known {
     uint32_t greatest, status; /* key; status bits */
     float relative, least;     /* see describe() */
+    bool seek_least;           /* instead, in a sample of the row */
 } tb_wide_known;
 
 template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP> {
@@ -321,8 +322,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                                 above = found.count;
                                 mass_above = found.mass;
                                 upper -= (uint64_t)found.bin << shift;
-                                uint64_t end = upper - (((uint64_t)1 << shift) - 1);
-                                lower = end > lower ? end : lower;
+                                const uint64_t width = ((uint64_t)1 << shift) - 1; /* may reach below 0 */
+                                if (upper - lower > width) lower = upper - width;
                                 if (found.held <= 1 || shift == least_shift) break;
                                 shift = max(least_shift, shift - 8);
                                 W::fill_list(lower, upper, shift, by_index);
@@ -480,6 +481,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         tb_cluster_wait<C>();
         __syncthreads();
         uint32_t words = 0, bins = 0;
+        if (known.seek_least) W::find_least(words++);
         serve(params, row, words, bins);
         tb_row_barrier<C>(); /* no block ends while others may write to it */
     }

@@ -274,10 +274,10 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         const bool has_head = slice.whole_first && vector == 0,
                    has_tail = slice.whole_end < c.end && tail_at < N * 32 && tail_at % 32 == 0;
         uint4 head = make_uint4(none, none, none, none), tail = head;
-        if (has_head) head = tb_load_edge<dtype>(slice.base, 0u - slice.shift, slice.length);
+        if (has_head) head = tb_load_edge<dtype, 1>(slice.base, 0u - slice.shift, slice.length);
         if (has_tail)
-            tail = tb_load_edge<dtype>(slice.base + (size_t)slice.whole_end * 16,
-                                       slice.whole_end * width - slice.shift, slice.length);
+            tail = tb_load_edge<dtype, 1>(slice.base + (size_t)slice.whole_end * 16,
+                                          slice.whole_end * width - slice.shift, slice.length);
 #pragma unroll
         for (int j = 0; j < N; j++) {
             v[j] = make_uint4(none, none, none, none);

@@ -10,7 +10,6 @@ typedef struct tb_cuda_params {
     tombola_call call;                     /* pointers are device memory; call.steps means nothing here */
     tombola_step steps[TOMBOLA_MAX_STEPS]; /* [call.step_count]; their per-slot arrays are device memory */
     void *workspace;                       /* aligned to 256 bytes; divided up by plan.h */
-    int32_t leaves;                        /* the launch behind this one serves the rows that it leaves */
 } tb_cuda_params;
 
 #endif

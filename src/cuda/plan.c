@@ -87,12 +87,11 @@ static const char *const fast_names[FAST_KERNELS][3] = {
 /* What a chain asks of the fast kernels. */
 typedef struct fast_chain {
     bool served, filtered, only_min_p;
-    bool keeps_few; /* by a top_k, or T = 0 */
 } fast_chain;
 
 static fast_chain read_chain(const tombola_call *call)
 {
-    fast_chain chain = {true, false, true, false};
+    fast_chain chain = {true, false, true};
     int temperatures = 0, top_ps = 0;
     bool greedy = false;
     for (int32_t i = 0; i < call->step_count; i++) {
@@ -104,11 +103,10 @@ static fast_chain read_chain(const tombola_call *call)
         }
         chain.filtered = true;
         if (kind != TOMBOLA_MIN_P) chain.only_min_p = false;
-        if (kind == TOMBOLA_TOP_K || kind == TOMBOLA_TOP_K_TOP_P) chain.keeps_few = true;
         if ((kind == TOMBOLA_TOP_P || kind == TOMBOLA_TOP_K_TOP_P) && top_ps++) chain.served = false;
     }
     /* T = 0 for all rows keeps one token, for which one look at a row is enough. */
-    if (greedy && !call->total_mass) chain.filtered = chain.keeps_few = true, chain.only_min_p = false;
+    if (greedy && !call->total_mass) chain.filtered = true, chain.only_min_p = false;
     return chain;
 }
 
@@ -214,7 +212,7 @@ static void add_wide(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
                          .shared_bytes = fast_shared(kernel, call)};
 }
 
-/* Adds a fast kernel and the one behind it; false where none serves the call. */
+/* Adds a fast kernel, and where it leaves rows the one behind it; false where none serves the call. */
 static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                      const char *forced)
 {
@@ -234,9 +232,7 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
     }
     if (choice == FAST_KERNELS) return false;
     const fast_kernel *kernel = &fast_kernels[choice];
-    /* A streaming kernel goes on with the rows that it leaves, but not where few blocks of it have a row each
-     * and rows that keep much, which one block alone is slow with, come often. */
-    const bool leaves = choice >= FLAT_C1 || (kernel->blocks <= 2 && chain.filtered && !chain.keeps_few);
+    const bool leaves = choice >= FLAT_C1; /* rows to a wide kernel; the streaming kernels serve all theirs */
     if (leaves) plan->workspace_bytes = round_up((size_t)call->rows * 4);
     if (choice >= WIDE_C1) { /* forced: for all rows */
         add(plan, "tombola_wide_leave", (unsigned)((call->rows + 127) / 128), 128);
@@ -247,8 +243,7 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
                                                           .grid = (unsigned)call->rows * kernel->blocks,
                                                           .threads = kernel->threads,
                                                           .cluster = kernel->blocks,
-                                                          .shared_bytes = fast_shared(kernel, call),
-                                                          .leaves = leaves};
+                                                          .shared_bytes = fast_shared(kernel, call)};
     if (leaves) add_wide(plan, device, call, FAST_KERNELS);
     return true;
 }

@@ -20,7 +20,6 @@ typedef struct tb_cuda_launch {
     const char *kernel; /* its name in the module */
     unsigned grid, threads, cluster;
     unsigned shared_bytes; /* dynamic */
-    bool leaves;           /* rows, to the launch behind it */
 } tb_cuda_launch;
 
 #define TB_CUDA_MAX_LAUNCHES 4
