@@ -15,7 +15,7 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
 {
     S &s = *(S *)tb_fast_bytes;
     const tb_fast_warp *said = S::ALONE ? s.warp : s.word;
-    tb_wide_known known = {0, 0, 0.0f, 0.0f, false};
+    tb_wide_known known = {0, 0, 0.0f, 0.0f, false, false};
     uint32_t lowest = TB_KEY_POS_INF;
 #pragma unroll 1
     for (int i = (int)tb_lane(); i < S::WORDS; i += 32) {
@@ -36,13 +36,19 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
     /* Where the boundary cannot be: tokens of less weight than (1 - p) * Z / n are less than (1 - p) * Z
      * together. That says little if weights fall slowly with the values, as the folds' maxima, each the
      * greatest of about a hundredth of the row, then show; and of a top_k nothing. */
-    const float spread = lowest < TB_KEY_POS_INF ? maximum - law_key_value(lowest) : 0.0f;
+    const float spread = lowest < TB_KEY_POS_INF ? law_key_value(known.greatest & ~(S::FOLDS - 1u)) -
+                                                       law_key_value(lowest & ~(S::FOLDS - 1u))
+                                                 : 0.0f;
     known.least = maximum;
     if (chain.p_on)
         known.least = tb_least_value(
             maximum, chain.scale,
             fmaxf(1.0f, (1.0f - fmaxf(chain.p, 0.0f)) * (float)(relative * unit) / (float)s.slice.length));
     known.seek_least = spread > 0.0f && !(chain.p_on && maximum - known.least < 8.0f * spread);
+    /* all folds have the greatest value, so 128 tokens or more; or only +inf counts */
+    known.at_top = known.greatest == TB_KEY_POS_INF ||
+                   (spread <= 0.0f && (min(chain.k_before, chain.k_after) <= S::FOLDS ||
+                                       known.relative > 0.99f * (float)s.slice.length));
     __syncthreads(); /* the block is done with what it held */
     if (!S::ALONE && threadIdx.x == 0) s.close();
     WIDE::go_on(params, row, chain, random, known);

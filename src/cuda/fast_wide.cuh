@@ -27,6 +27,7 @@ typedef struct tb_wide_known {
     uint32_t greatest, status; /* key; status bits */
     float relative, least;     /* see describe() */
     bool seek_least;           /* instead, in a sample of the row */
+    bool at_top;               /* the boundary seems to be among the equals of the greatest token */
 } tb_wide_known;
 
 template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP> {
@@ -131,7 +132,10 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
 #pragma unroll
             for (int d = 16; d; d /= 2) relative += __shfl_xor_sync(TB_WHOLE_WARP, relative, d);
             relative *= tb_ex2(reference - law_key_value(greatest) * scale);
-            if (lane == 0) describe(greatest, status, relative, law_key_value(low_key), scale);
+            if (lane == 0) {
+                describe(greatest, status, relative, law_key_value(low_key), scale);
+                s.at_top = false;
+            }
         }
         __syncthreads();
         serve(params, row, words, bins);
@@ -212,6 +216,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             tb_wide_bracket bracket = {bottom, bottom};
             if (limited && few) {
                 bracket.high = most;
+            } else if (limited && s.at_top) {
+                bracket = {most, most};
             } else if (limited) {
                 const bool known = before || estimated || flat;
                 float tail = before ? (float)kept_mass * 0x1p-40f : flat ? -1.0f : s.relative;
@@ -477,6 +483,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             s.chain = chain;
             s.random = random;
             describe(known.greatest, known.status, known.relative, known.least, chain.scale);
+            s.at_top = known.at_top;
         }
         tb_cluster_wait<C>();
         __syncthreads();

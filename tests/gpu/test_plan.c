@@ -60,9 +60,15 @@ static void check_plan(const tb_cuda_device *device, const tombola_call *call, c
         assert_string_equal(plan->launch[plan->launch_count - 1].kernel, "tombola_advance");
         assert_true(plan->workspace_bytes >= (size_t)call->rows * 12);
     }
-    /* A kernel that says of each row whether it is done needs a word for it. */
-    if (strstr(plan->launch[0].kernel, "stream") || strstr(plan->launch[0].kernel, "flat"))
-        assert_true(plan->workspace_bytes >= (size_t)call->rows * 4);
+    /* A kernel that says of each row whether it is done needs a word for it, and one behind it. */
+    bool leaves = strstr(plan->launch[0].kernel, "flat") || strstr(plan->launch[0].kernel, "wide_leave");
+    if (leaves) assert_true(plan->workspace_bytes >= (size_t)call->rows * 4);
+    if (leaves) assert_non_null(strstr(plan->launch[1].kernel, "wide"));
+    /* The streaming kernels serve all rows themselves, without a workspace. */
+    if (strstr(plan->launch[0].kernel, "stream")) {
+        assert_int_equal(plan->launch_count, call->advance_offsets ? 2 : 1);
+        if (!call->advance_offsets) assert_int_equal(plan->workspace_bytes, 0);
+    }
 }
 
 /* Outputs and chains in their usual combinations. */
