@@ -49,10 +49,13 @@ TB_DEV uint32_t tb_dynamic_shared_bytes(void)
 }
 
 /* The least t whose weight is at least w, by one warp: a search with 32 probes a round over the bits of -t,
- * in whose order weights fall. */
+ * in whose order weights fall. It begins near log2(w) - 40, if that proves right. */
 TB_DEV float tb_least_exponent(uint64_t w)
 {
     uint32_t good = 0, bad = 0x42800001u; /* 0 and just above 64 */
+    float about = __log2f((float)w) - 40.0f, above = fminf(about + 0x1p-17f, 0.0f), below = about - 0x1p-17f;
+    if (law_weight(above) >= w && law_weight(below) < w)
+        good = law_bits(fabsf(above)), bad = law_bits(-below);
     while (bad - good > 1) {
         uint32_t step = (bad - good + 32) / 33, probe = good + step * (tb_lane() + 1);
         bool enough = probe < bad && law_weight(-law_float(probe)) >= w;
@@ -220,12 +223,18 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     /* ---- second look ---- */
     const float maximum = law_key_value(greatest), c = s.chain.scale, least_t = s.least_t;
     uint32_t high = 0, low = 0, kept = 0, lowest = 0xffffffffu;
+    const float factor = c * -0x1p-6f;
     auto weigh_vector = [&](const uint4 &v, auto filtered) {
 #pragma unroll
         for (int e = 0; e < width; e++) {
-            float t = law_exponent(tb_element<dtype>(v, e), maximum, c);
-            uint32_t h, l; /* NaN and -inf weigh 0 */
-            tb_weigh(!decltype(filtered)::value ? fmaxf(t, -64.0f) : t >= least_t ? t : -64.0f, &h, &l);
+            const float x = tb_element<dtype>(v, e);
+            uint32_t h, l;
+            if (decltype(filtered)::value) {
+                float t = law_exponent(x, maximum, c); /* NaN and -inf weigh 0 */
+                tb_weigh(t >= least_t ? t : -64.0f, &h, &l);
+            } else {
+                tb_weigh_scaled(tb_scaled_exponent(x, maximum, factor), -64.0f, &h, &l);
+            }
             high += h;
             low += l;
         }
@@ -251,7 +260,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     uint64_t mass = 0;
     if (equal || greedy) {
         mass = (uint64_t)kept << 40;
-    } else if (least_t == -64.0f) {
+    } else if (least_t == -64.0f && c >= TB_LEAST_SCALE && !(status & TOMBOLA_ROW_NAN)) {
         weigh_chunk(tb_flag<false>());
     } else {
         weigh_chunk(tb_flag<true>());

@@ -34,6 +34,8 @@ TB_KERNEL(c16_256, 16, 256, 2, TB_TILE, 2 * TB_TILE)
     }                                                                                                        \
     static_assert((sizeof(tb_pipe_shared<blocks>) + 127) / 128 * 128 <= bytes, "plan.c");
 
+TB_PIPE_KERNEL(c2, 2, TB_PIPE_C2_BYTES)
+TB_PIPE_KERNEL(c4, 4, TB_PIPE_C4_BYTES)
 TB_PIPE_KERNEL(c8, 8, TB_PIPE_C8_BYTES)
 TB_PIPE_KERNEL(c16, 16, TB_PIPE_C16_BYTES)
 #endif

@@ -53,23 +53,37 @@ TB_DEV tb_pipe_kind tb_pipe_kind_of(const tb_pipe_row &row, uint32_t greatest)
 
 template <int C> struct tb_pipe_shared {
     static constexpr int WARPS = C * TB_PIPE_WARPS; /* of a row */
-    uint4 mass[WARPS];                              /* mass, kept tokens, greedy: lowest index */
-    uint2 maximum[TB_PIPE_RING][WARPS];             /* key, status */
+    static constexpr int DRAWN =
+        TB_PIPE_RING > C ? TB_PIPE_RING / C : 1; /* rows that a block may draw next */
+    uint4 mass[DRAWN][WARPS];                    /* mass, kept tokens, greedy: lowest index */
+    static constexpr uint32_t MASS_BYTES = WARPS * 16 + 8;
+    uint2 maximum[TB_PIPE_RING][WARPS]; /* key, status */
     tb_pipe_row row[TB_PIPE_RING];
-    tb_fast_chain chain;
-    uint2 drawn; /* of the row that is drawn: key of the maximum, status */
+    uint2 drawn[DRAWN]; /* key of the maximum, status */
     /* mbarriers */
     uint64_t placed[TB_PIPE_RING], known[TB_PIPE_RING], free[TB_PIPE_RING], mail_maximum[TB_PIPE_RING],
-        mail_mass;
+        mail_mass[DRAWN];
     uint64_t filled[TB_PIPE_WARPS][TB_PIPE_SLOTS];
 };
 
-TB_DEV bool tb_mail_there(uint64_t *box, uint32_t parity)
+/* Waits for what the block's own threads, or its copies, have done. */
+TB_DEV void tb_wait_here(uint64_t *box, uint32_t parity)
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .pred done;\nagain: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" ::"r"(tb_shared_address(box)),
+                 "r"(parity)
+                 : "memory");
+#endif
+}
+
+/* Whether it is done. */
+TB_DEV bool tb_done_here(uint64_t *box, uint32_t parity)
 {
     uint32_t there = 0;
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     asm volatile("{\n.reg .pred there;\n"
-                 "mbarrier.test_wait.parity.acquire.cluster.shared::cta.b64 there, [%1], %2;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 there, [%1], %2;\n"
                  "selp.u32 %0, 1, 0, there;\n}"
                  : "=r"(there)
                  : "r"(tb_shared_address(box)), "r"(parity)
@@ -112,11 +126,11 @@ typedef struct tb_pipe_turn {
  * it, so it has weighed row i - slots and knew all maxima of it; whoever sent one of these had weighed
  * i - 2 slots: with slots <= TB_PIPE_RING / 2 all have read the maxima of row i - TB_PIPE_RING. And
  * row i is known to a block only when its drawing warp and all others are done with row i - TB_PIPE_RING,
- * so masses cannot come before the block has drawn its last row, as TB_PIPE_RING <= C. */
+ * so masses cannot come before the block has drawn that row. */
 template <int dtype, int C> struct tb_pipe {
     typedef tb_pipe_shared<C> S;
     static constexpr uint32_t width = tb_fast_vector<dtype>::width;
-    static constexpr int PER_LANE = S::WARPS / 32;
+    static constexpr int PER_LANE = (S::WARPS + 31) / 32;
 
     const tb_cuda_params &params;
     S &s;
@@ -131,39 +145,70 @@ template <int dtype, int C> struct tb_pipe {
         return first_row + (int64_t)i * row_step;
     }
 
-    /* ---- the warp that looks ahead ---- */
+    /* ---- the warp that looks ahead: a row a lane ---- */
+
+    TB_MEMBER void place(uint32_t i, int64_t start, int64_t count)
+    {
+        tb_pipe_row &to = s.row[i % TB_PIPE_RING];
+        to.slice = tb_make_slice<dtype>((const char *)params.call.data +
+                                            (size_t)start * tb_fast_vector<dtype>::bytes,
+                                        (uint32_t)count, 0, 1);
+        to.share = (to.slice.end + S::WARPS - 1) / S::WARPS;
+        tb_mail_arrive(&s.placed[i % TB_PIPE_RING]);
+    }
+
     TB_MEMBER void prepare()
     {
         const tombola_call &call = params.call;
-        for (uint32_t i = 0; i < rows; i++) {
-            const uint32_t at = i % TB_PIPE_RING;
-            const int64_t row = row_of(i);
+        for (uint32_t i0 = 0; i0 < rows; i0 += 32) {
+            const uint32_t own = i0 + lane;
+            const int64_t row = row_of(min(own, rows - 1));
             int64_t start, count;
             const bool located = tb_gpu_locate(call, row, &start, &count);
             const int64_t slot = tb_gpu_slot(call, row);
-            tb_pipe_row &to = s.row[at];
-            if (i >= TB_PIPE_RING) tb_mail_wait(&s.free[at], i / TB_PIPE_RING - 1 & 1);
-            if (lane == 0) {
-                to.slice = tb_make_slice<dtype>((const char *)call.data +
-                                                    (size_t)start * tb_fast_vector<dtype>::bytes,
-                                                (uint32_t)count, 0, 1);
-                to.share = (to.slice.end + S::WARPS - 1) / S::WARPS;
-                tb_mail_arrive(&s.placed[at]);
-            }
-            tb_fast_parse(params, row, located, slot, &s.chain);
+            if (own < min(rows, TB_PIPE_RING)) place(own, start, count);
             __syncwarp();
-            uint64_t w = s.chain.w_before > s.chain.w_after ? s.chain.w_before : s.chain.w_after;
-            float least = w && !s.chain.bad ? tb_least_exponent(w) : -64.0f;
-            if (lane == 0) {
-                to.scale = s.chain.scale;
-                to.least_t = least;
-                to.greedy = s.chain.greedy;
-                to.flat = s.chain.flat;
-                to.bad = s.chain.bad;
-                to.random = tb_fast_random(call, row, slot);
-                tb_mail_arrive(&s.known[at]);
-                if (rank == 0) tb_fast_advance(params, row, slot);
+            /* the chain: a temperature and min_p's */
+            bool bad = !located || slot < 0;
+            law_temper temper = {LAW_SCALED, LAW_LOG2E};
+            uint64_t w = 0;
+            for (int j = 0; j < call.step_count; j++) {
+                const tombola_step &step = params.steps[j];
+                const float value = !step.value_per_slot ? step.value
+                                    : bad                ? 1.0f
+                                                         : step.value_per_slot[slot];
+                if (law_isnan(value) || (step.kind == TOMBOLA_TEMPERATURE && value < 0.0f)) {
+                    bad = true;
+                } else if (step.kind == TOMBOLA_TEMPERATURE) {
+                    temper = law_temperature(value);
+                } else if (value > 0.0f) {
+                    uint64_t least = law_min_p_weight(value, LAW_ONE);
+                    w = least > w ? least : w;
+                }
             }
+            const uint64_t random = tb_fast_random(call, row, slot);
+            float least_t = -64.0f;
+            uint32_t ahead = __ballot_sync(TB_WHOLE_WARP, w != 0 && own < rows);
+            while (ahead) { /* one search for all rows with the same least weight */
+                const uint64_t some = __shfl_sync(TB_WHOLE_WARP, w, __ffs(ahead) - 1);
+                const float found = tb_least_exponent(some);
+                if (w == some) least_t = found;
+                ahead &= ~__ballot_sync(TB_WHOLE_WARP, w == some);
+            }
+            for (uint32_t i = i0; i < min(rows, i0 + 32); i++) {
+                if (i >= TB_PIPE_RING) tb_wait_here(&s.free[i % TB_PIPE_RING], i / TB_PIPE_RING - 1 & 1);
+                if (own != i) continue;
+                if (i >= TB_PIPE_RING) place(i, start, count);
+                tb_pipe_row &to = s.row[i % TB_PIPE_RING];
+                to.scale = temper.mode == LAW_SCALED ? temper.scale : 1.0f;
+                to.least_t = least_t;
+                to.greedy = temper.mode == LAW_GREEDY;
+                to.flat = temper.mode == LAW_FLAT;
+                to.bad = bad;
+                to.random = random;
+                tb_mail_arrive(&s.known[i % TB_PIPE_RING]);
+            }
+            if (rank == 0 && own < rows) tb_fast_advance(params, row, slot);
             __syncwarp();
         }
     }
@@ -171,7 +216,7 @@ template <int dtype, int C> struct tb_pipe {
     /* ---- a warp with chunks ---- */
     TB_MEMBER const tb_pipe_row &row_at(uint64_t *boxes, uint32_t i)
     {
-        tb_mail_wait(&boxes[i % TB_PIPE_RING], i / TB_PIPE_RING & 1);
+        tb_wait_here(&boxes[i % TB_PIPE_RING], i / TB_PIPE_RING & 1);
         return s.row[i % TB_PIPE_RING];
     }
     TB_MEMBER uint32_t mine() const /* this warp's number among the row's */
@@ -219,13 +264,13 @@ template <int dtype, int C> struct tb_pipe {
 
     TB_MEMBER bool filled(const tb_pipe_turn &turn)
     {
-        return tb_mail_there(&s.filled[warp][turn.place], turn.filling & 1);
+        return tb_done_here(&s.filled[warp][turn.place], turn.filling & 1);
     }
 
     /* First look: the chunk's maximum, told to all blocks. */
     TB_MEMBER void look(const tb_pipe_turn &turn)
     {
-        tb_mail_wait(&s.filled[warp][turn.place], turn.filling & 1);
+        tb_wait_here(&s.filled[warp][turn.place], turn.filling & 1);
         const uint32_t at = turn.row % TB_PIPE_RING, groups = groups_of(s.row[at]);
         uint4 *chunk = room_of(turn) + lane;
         float top = -LAW_INF;
@@ -267,7 +312,7 @@ template <int dtype, int C> struct tb_pipe {
         uint32_t greatest = 0, status = 0;
 #pragma unroll
         for (int k = 0; k < PER_LANE; k++) {
-            uint2 said = s.maximum[at][k * 32 + lane];
+            const uint2 said = s.maximum[at][(k * 32 + lane) % S::WARPS];
             greatest = max(greatest, said.x);
             status |= said.y;
         }
@@ -309,9 +354,10 @@ template <int dtype, int C> struct tb_pipe {
         __syncwarp();
         if (lane == 0) {
             const int drawer = (int)(i % C);
-            tb_mail_16(&s.mass[mine()], drawer,
-                       make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), kept, lowest), &s.mail_mass);
-            if (mine() == 0) tb_mail_8(&s.drawn, drawer, greatest, status, &s.mail_mass);
+            const uint32_t place = i / C % S::DRAWN;
+            tb_mail_16(&s.mass[place][mine()], drawer,
+                       make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), kept, lowest), &s.mail_mass[place]);
+            if (mine() == 0) tb_mail_8(&s.drawn[place], drawer, greatest, status, &s.mail_mass[place]);
             tb_mail_arrive(&s.free[at]);
         }
     }
@@ -400,25 +446,25 @@ template <int dtype, int C> struct tb_pipe {
     /* ---- the warp that draws ---- */
     TB_MEMBER void draw()
     {
-        const uint32_t message = S::WARPS * 16 + 8;
         for (uint32_t i = 0; i < rows; i++) {
+            const tb_pipe_row &row = row_at(s.known, i); /* which says that its place was given back before */
             if ((int)(i % C) == rank) {
-                const tb_pipe_row &row = row_at(s.known, i);
-                tb_mail_wait(&s.mail_mass, i / C & 1);
-                if (lane == 0) tb_mail_expect(&s.mail_mass, message);
-                draw_row(row, row_of(i));
+                const uint32_t turn = i / C, place = turn % S::DRAWN;
+                tb_mail_wait(&s.mail_mass[place], turn / S::DRAWN & 1);
+                if (lane == 0) tb_mail_expect(&s.mail_mass[place], S::MASS_BYTES);
+                draw_row(row, row_of(i), s.mass[place], s.drawn[place].x, s.drawn[place].y);
                 __syncwarp();
             }
             if (lane == 0) tb_mail_arrive(&s.free[i % TB_PIPE_RING]);
         }
     }
 
-    TB_MEMBER void draw_row(const tb_pipe_row &row, int64_t index)
+    TB_MEMBER void draw_row(const tb_pipe_row &row, int64_t index, const uint4 *masses, uint32_t greatest,
+                            uint32_t status)
     {
         const tombola_call &call = params.call;
-        const uint32_t greatest = s.drawn.x;
         const tb_pipe_kind kind = tb_pipe_kind_of(row, greatest);
-        const uint32_t status = s.drawn.y | (greatest == TB_KEY_POS_INF ? TOMBOLA_ROW_POS_INF : 0u);
+        if (greatest == TB_KEY_POS_INF) status |= TOMBOLA_ROW_POS_INF;
         const tb_fast_slice &slice = row.slice;
         const float maximum = law_key_value(greatest);
         if (kind == TB_PIPE_VOID) {
@@ -433,7 +479,8 @@ template <int dtype, int C> struct tb_pipe {
         uint32_t kept = 0, lowest = 0xffffffffu;
 #pragma unroll
         for (int k = 0; k < PER_LANE; k++) {
-            uint4 said = s.mass[lane * PER_LANE + k];
+            uint4 said = {0, 0, 0, 0xffffffffu};
+            if (lane * PER_LANE + k < S::WARPS) said = masses[lane * PER_LANE + k];
             all += mass[k] = (uint64_t)said.y << 32 | said.x;
             kept += said.z;
             lowest = min(lowest, said.w);
@@ -519,18 +566,17 @@ template <int dtype, int C> TB_DEV void tb_flat_pipe(const tb_cuda_params &param
     constexpr uint32_t width = tb_fast_vector<dtype>::width, bytes = (sizeof(S) + 127) / 128 * 128;
     S &s = *(S *)tb_flat_bytes;
     const int warp = threadIdx.x >> 5;
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < TB_PIPE_RING; i++) {
-            tb_mail_init(&s.placed[i], 1);
-            tb_mail_init(&s.known[i], 1);
-            tb_mail_init(&s.free[i], TB_PIPE_WARPS + 1);
-            tb_mail_init(&s.mail_maximum[i], 1);
-        }
-        tb_mail_init(&s.mail_mass, 1);
-        for (int i = 0; i < TB_PIPE_WARPS * TB_PIPE_SLOTS; i++) tb_mail_init(&s.filled[0][i], 1);
-        tb_mail_init_done();
-        tb_mail_expect(&s.mail_mass, S::WARPS * 16 + 8);
+    const uint32_t tid = threadIdx.x;
+    if (tid < TB_PIPE_RING) {
+        tb_mail_init(&s.placed[tid], 1);
+        tb_mail_init(&s.known[tid], 1);
+        tb_mail_init(&s.free[tid], TB_PIPE_WARPS + 1);
+        tb_mail_init(&s.mail_maximum[tid], 1);
     }
+    if (tid < TB_PIPE_WARPS * TB_PIPE_SLOTS) tb_mail_init(&s.filled[0][tid], 1);
+    if (tid < S::DRAWN) tb_mail_init(&s.mail_mass[tid], 1);
+    tb_mail_init_done();
+    if (tid < S::DRAWN) tb_mail_expect(&s.mail_mass[tid], S::MASS_BYTES);
     __syncthreads();
     tb_cluster_arrive_relaxed<C>();
     tb_wait_for_inputs();

@@ -16,6 +16,8 @@
 #define TB_FLAT_C8_256_BYTES 8832
 #define TB_FLAT_C16_256_BYTES 9088
 
+#define TB_PIPE_C2_BYTES 6000
+#define TB_PIPE_C4_BYTES 8000
 #define TB_PIPE_C8_BYTES 12800 /* and `slots` chunks for each warp */
 #define TB_PIPE_C16_BYTES 25088
 #ifndef TB_PIPE_WARPS
