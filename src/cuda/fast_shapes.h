@@ -16,9 +16,13 @@
 #define TB_FLAT_C8_256_BYTES 8832
 #define TB_FLAT_C16_256_BYTES 9088
 
-#define TB_WIDE_C1_512_BYTES 30464 /* each of these and what it keeps of the row */
-#define TB_WIDE_C2_512_BYTES 31360
-#define TB_WIDE_C8_256_BYTES 25216
-#define TB_WIDE_C16_256_BYTES 25216
+#define TB_PIPE_C2_BYTES 6000
+#define TB_PIPE_C4_BYTES 8000
+#define TB_PIPE_C8_BYTES 12800 /* and `slots` chunks for each warp */
+#define TB_PIPE_C16_BYTES 25088
+#ifndef TB_PIPE_WARPS
+#define TB_PIPE_WARPS 16
+#endif
+#define TB_PIPE_SLOTS 4
 
 #endif

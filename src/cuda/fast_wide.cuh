@@ -1,9 +1,7 @@
 /*
- * The wide kernel: rows whose kept set is large, or of any size: those that the streaming kernel left. A
- * cluster of C blocks serves a row, each warp one contiguous chunk of it.
+ * Rows whose kept set is large, or of any size, which the streaming kernel leaves: the wide code. The row's
+ * blocks go on, each warp with one contiguous chunk of it.
  *
- * - First look, from memory: the maximum, a float sum of the weights, the least of a sample. What fits is
- * kept in shared memory.
  * - Bracket: a histogram of a sample says between which two values the last kept token probably is. Nothing
  *   rests on it.
  * - Exact look: integer mass and count of the tokens above the lower value, of every chunk; the total; a list
@@ -37,111 +35,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
     static constexpr int WARPS = W::WARPS, ROW_WARPS = W::ROW_WARPS, width = W::width;
     /* ---- one row ---- */
 
-    /* The first look. Sends { greatest key, status, float sum of the weights, least key of the sample } of
-     * each warp, the sum relative to 2^ the reference exponent of the warp's greatest value. */
-    static __device__ __noinline__ void first_look(const tb_cuda_params &params, int64_t row, bool located,
-                                                   int64_t slot, bool sums, float scale, uint32_t turn)
-    {
-        shared &s = W::all();
-        const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
-        const chunk c = W::chunk_of(s.slice, warp);
-        const int keep_loads = s.keep_loads;
-        float top = -LAW_INF, least = LAW_INF, sum = 0.0f, reference = -2097152.0f;
-        bool nan = false, parsed = false;
-#pragma unroll 1
-        for (int j0 = 0; j0 < c.loads || !parsed; j0 += 2 * U) {
-            uint4 v[2 * U];
-            W::template load<2 * U>(s.slice, c, j0, v);
-            if (!parsed && warp == WARPS - 1) { /* while the loads fly */
-                tb_fast_parse(params, row, located, slot, &s.chain);
-                if (lane == 0) s.random = tb_fast_random(params.call, row, slot);
-                __syncwarp();
-            }
-            parsed = true;
-            if (j0 < keep_loads)
-#pragma unroll
-                for (int j = 0; j < 2 * U; j++) W::keep()[(j0 + j) * NT + tid] = v[j];
-            float m = tb_tile_max<dtype, 2 * U>(v);
-            if (law_isnan(m)) {
-                nan = true;
-                tb_drop_nan<dtype, 2 * U>(v);
-                m = tb_tile_max<dtype, 2 * U>(v);
-            }
-            top = fmaxf(top, m);
-            if ((j0 & (TB_WIDE_SAMPLE - 1)) == 0)
-#pragma unroll
-                for (int e = 0; e < width; e++) {
-                    float x = tb_element<dtype>(v[0], e);
-                    least = x >= TB_LEAST ? fminf(least, x) : least;
-                }
-            if (sums) {
-                float both = fmaxf(reference, tb_reference_exponent(m, scale));
-                sum = sum * tb_power(reference - both) + tb_tile_sum<dtype, 2 * U>(v, scale, both);
-                reference = both;
-            }
-        }
-        __syncwarp();
-        uint32_t key = tb_warp_max(law_key(top)), low = tb_warp_min(law_key(least));
-        sum *= tb_power(reference - tb_reference_exponent(law_key_value(key), scale));
-#pragma unroll
-        for (int d = 16; d; d /= 2) sum += __shfl_xor_sync(TB_WHOLE_WARP, sum, d);
-        uint32_t status = __any_sync(TB_WHOLE_WARP, nan) ? TOMBOLA_ROW_NAN : 0u;
-        if (turn == 0) tb_cluster_wait<C>(); /* all blocks run */
-        W::send(turn, make_uint4(key, status, law_bits(sum), low), make_uint4(0, 0, 0, 0));
-    }
-
-    static TB_MEMBER void run(const tb_cuda_params &params, int64_t row, uint32_t &words, uint32_t &bins)
-    {
-        shared &s = W::all();
-        const tombola_call &call = params.call;
-        const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
-        if (words) __syncthreads(); /* the row before is done with shared memory */
-        int64_t start, length64;
-        const bool located = tb_gpu_locate(call, row, &start, &length64);
-        const int64_t slot = tb_gpu_slot(call, row);
-        const tb_fast_slice slice =
-            tb_make_slice<dtype>((const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes,
-                                 (uint32_t)length64, W::block(), C);
-        float scale;
-        const bool sums = tb_fast_needs_sums(params, slot, &scale);
-        if (tid == 0) {
-            s.slice = slice;
-            s.keep_loads = (int)((tb_wide_shared_bytes() - W::BYTES) / (NT * 16)) / (2 * U) * (2 * U);
-            s.pushed = 0;
-        }
-        __syncthreads();
-        first_look(params, row, located, slot, sums, scale, words++);
-        const uint4(*word)[2] = W::receive(words - 1);
-        if (warp == 0) {
-            uint32_t greatest = 0, status = 0, low_key = 0xffffffffu;
-            float relative = 0.0f;
-#pragma unroll
-            for (int i = lane; i < ROW_WARPS; i += 32) {
-                greatest = max(greatest, word[i][0].x);
-                status |= word[i][0].y;
-                low_key = min(low_key, word[i][0].w);
-            }
-            greatest = tb_warp_max(greatest);
-            status = tb_warp_or(status);
-            low_key = tb_warp_min(low_key);
-            const float reference = tb_reference_exponent(law_key_value(greatest), scale);
-#pragma unroll
-            for (int i = lane; i < ROW_WARPS; i += 32)
-                relative += law_float(word[i][0].z) *
-                            tb_power(tb_reference_exponent(law_key_value(word[i][0].x), scale) - reference);
-#pragma unroll
-            for (int d = 16; d; d /= 2) relative += __shfl_xor_sync(TB_WHOLE_WARP, relative, d);
-            relative *= tb_ex2(reference - law_key_value(greatest) * scale);
-            if (lane == 0) {
-                describe(greatest, status, relative, law_key_value(low_key), scale);
-                s.at_top = false;
-            }
-        }
-        __syncthreads();
-        serve(params, row, words, bins);
-    }
-
-    /* What is known of the row before the exact look, by one thread. Nothing rests on `relative`, the row's
+    /* What is known of the row, by one thread. Nothing rests on `relative`, the row's
      * mass in weights of its greatest token, nor on `least`, below which the boundary hardly is. */
     static TB_MEMBER void describe(uint32_t greatest, uint32_t status, float relative, float least,
                                    float scale)
@@ -447,7 +341,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         if (call.total_mass) call.total_mass[row] = kept_mass;
     }
 
-    /* Before the first row, whose first look ends with the wait for the other blocks. */
+    /* Sets up the mail; a cluster barrier, which has been arrived at, must be waited for. */
     static TB_MEMBER void open()
     {
         shared &s = W::all();
@@ -478,7 +372,6 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             s.slice = tb_make_slice<dtype>((const char *)params.call.data +
                                                (size_t)start * tb_fast_vector<dtype>::bytes,
                                            (uint32_t)length, W::block(), C);
-            s.keep_loads = 0;
             s.pushed = 0;
             s.chain = chain;
             s.random = random;
@@ -491,24 +384,6 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         if (known.seek_least) W::find_least(words++);
         serve(params, row, words, bins);
         tb_row_barrier<C>(); /* no block ends while others may write to it */
-    }
-
-    /* The rows that the kernel before left. */
-    static TB_MEMBER void run_left(const tb_cuda_params &params)
-    {
-        tb_wait_for_inputs();
-        uint32_t words = 0, bins = 0;
-        const int64_t clusters = gridDim.x / C, first = blockIdx.x / C;
-        const uint32_t *state = (const uint32_t *)params.workspace;
-        /* 32 rows at once are asked for */
-        for (int64_t row0 = first; row0 < params.call.rows; row0 += 32 * clusters) {
-            int64_t row = row0 + (int64_t)tb_lane() * clusters;
-            uint32_t left = __ballot_sync(TB_WHOLE_WARP, row < params.call.rows && state[row] == TB_ROW_LEFT);
-            if (left && !words) open();
-            for (; left; left &= left - 1)
-                run(params, row0 + (int64_t)(__ffs((int)left) - 1) * clusters, words, bins);
-        }
-        if (words) tb_row_barrier<C>(); /* no block ends while others may write to it */
     }
 };
 

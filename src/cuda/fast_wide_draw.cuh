@@ -1,5 +1,5 @@
 /*
- * The wide kernel (fast_wide.cuh) once a row's kept set is known: the draw, ranks, ids.
+ * The wide code (fast_wide.cuh) once a row's kept set is known: the draw, ranks, ids.
  */
 #ifndef TB_CUDA_FAST_WIDE_DRAW_CUH
 #define TB_CUDA_FAST_WIDE_DRAW_CUH
@@ -58,7 +58,7 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP> {
         const float maximum = s.maximum, scale = s.scale;
         auto kept = [&](float x, uint32_t index) { return keeps(floor_x, floor_last, x, index); };
         auto load_mass = [&](int j) {
-            uint4 v = W::fetch(c, who, j);
+            uint4 v = W::fetch(c, j);
             uint32_t first = (c.first + (uint32_t)j * 32 + (uint32_t)lane) * width - s.slice.shift, h = 0,
                      l = 0;
 #pragma unroll
@@ -97,7 +97,7 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP> {
                     position -= sum;
                     continue;
                 }
-                uint4 v = W::fetch(c, who, j);
+                uint4 v = W::fetch(c, j);
                 uint32_t first = (c.first + (uint32_t)j * 32 + (uint32_t)lane) * width - s.slice.shift;
                 uint64_t from = end - all;
 #pragma unroll
@@ -124,7 +124,7 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP> {
         uint32_t n = 0;
 #pragma unroll 2
         for (int j = 0; j < c.loads; j++) {
-            uint4 v = W::fetch(c, warp, j);
+            uint4 v = W::fetch(c, j);
 #pragma unroll
             for (int e = 0; e < width; e++) n += tb_element<dtype>(v, e) >= x;
         }
@@ -141,7 +141,7 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP> {
         const uint32_t floor_last = tb_place_index(floor);
 #pragma unroll 1
         for (int j = 0; j < c.loads && at < capacity; j++) {
-            uint4 v = W::fetch(c, warp, j);
+            uint4 v = W::fetch(c, j);
             uint32_t first = (c.first + (uint32_t)j * 32 + tb_lane()) * width - s.slice.shift, kept = 0;
 #pragma unroll
             for (int e = 0; e < width; e++)

@@ -1,5 +1,5 @@
 /*
- * What the wide kernel (fast_wide.cuh) is made of: what its blocks hold in shared memory, words and
+ * What the wide code (fast_wide.cuh) is made of: what its blocks hold in shared memory, words and
  * histograms brought together from all blocks of a row, and the looks over the row.
  */
 #ifndef TB_CUDA_FAST_WIDE_PARTS_CUH
@@ -16,13 +16,6 @@ extern __shared__ __align__(128) unsigned char tb_wide_bytes[];
 #define TB_NO_LIMIT 0xffffffffu
 #define TB_NO_MASS (~(uint64_t)0)
 #define TB_LAST_INDEX ((1u << LAW_INDEX_BITS) - 1)
-
-TB_DEV uint32_t tb_wide_shared_bytes(void)
-{
-    uint32_t bytes;
-    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
-    return bytes;
-}
 
 /* A floor of a kept set: the tokens of greater key, and of this key those of index up to `last`. */
 TB_DEV uint64_t tb_wide_floor(uint32_t key, uint32_t last)
@@ -121,7 +114,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         uint64_t random;
         uint64_t mail[2], mail_in, mail_bins; /* mbarriers */
         uint32_t pushed, infinite, flat, status, at_top;
-        int keep_loads, owner;
+        int owner;
         float relative; /* about the mass of the row, of 2^40 */
         uint64_t kept_mass, position;
         uint32_t kept;
@@ -135,11 +128,6 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     static TB_MEMBER shared &all()
     {
         return *(shared *)tb_wide_bytes;
-    }
-
-    static TB_MEMBER uint4 *keep()
-    {
-        return (uint4 *)(tb_wide_bytes + BYTES);
     }
 
     static TB_MEMBER int block()
@@ -288,15 +276,12 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         }
     }
 
-    /* Load j of the chunk of a warp of this block, wherever it is. */
-    static TB_MEMBER uint4 fetch(const chunk &c, int warp, int j)
+    /* Load j of the chunk of a warp of this block. */
+    static TB_MEMBER uint4 fetch(const chunk &c, int j)
     {
         const shared &s = all();
         uint4 v[1];
-        if (j < s.keep_loads)
-            v[0] = keep()[j * NT + warp * 32 + (int)tb_lane()];
-        else
-            load<1>(s.slice, c, j, v);
+        load<1>(s.slice, c, j, v);
         return s.infinite ? tb_only_infinite<dtype>(v[0]) : v[0];
     }
 
@@ -319,10 +304,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         const chunk c = chunk_of(slice, warp);
         const float maximum = s.maximum, scale = s.scale;
         const bool infinite = s.infinite;
-        const int keep_loads = s.keep_loads;
         uint64_t mass = 0, total = 0;
         uint32_t count = 0, between = 0;
-        /* Backwards: what the first look has read last is still in L2. 32-bit sums of digits hold for 4095
+        /* Backwards: what the pass has read last is still in L2. 32-bit sums of digits hold for 4095
          * elements of a thread. */
         constexpr int STRETCH = 2048 / width;
 #pragma unroll 1
@@ -332,12 +316,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
 #pragma unroll 1
             for (int j0 = from + (to - from + U - 1) / U * U - U; j0 >= from; j0 -= U) {
                 uint4 v[U];
-                if (j0 < keep_loads) {
-#pragma unroll
-                    for (int j = 0; j < U; j++) v[j] = keep()[(j0 + j) * NT + (int)threadIdx.x];
-                } else {
-                    load<U>(slice, c, j0, v);
-                }
+                load<U>(slice, c, j0, v);
                 if (infinite)
 #pragma unroll
                     for (int j = 0; j < U; j++) v[j] = tb_only_infinite<dtype>(v[j]);
@@ -368,8 +347,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
                     int which = __ffs((int)passes) - 1, j = j0 + which / width, e = which % width;
                     uint32_t vector = c.first + (uint32_t)j * 32 + (uint32_t)lane,
                              index = vector * width + (uint32_t)e - slice.shift, bits;
-                    const char *value = j < keep_loads ? (const char *)&keep()[j * NT + (int)threadIdx.x]
-                                                       : slice.base + (size_t)vector * 16;
+                    const char *value = slice.base + (size_t)vector * 16;
                     if (dtype == TOMBOLA_F32) {
                         bits = ((const uint32_t *)value)[e];
                     } else {
@@ -415,8 +393,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
             uint4 v[N];
 #pragma unroll
             for (int i = 0; i < N; i++)
-                v[i] = j0 + i * step < c.loads ? fetch(c, warp, j0 + i * step)
-                                               : make_uint4(none, none, none, none);
+                v[i] = j0 + i * step < c.loads ? fetch(c, j0 + i * step) : make_uint4(none, none, none, none);
 #pragma unroll
             for (int i = 0; i < N; i++)
 #pragma unroll

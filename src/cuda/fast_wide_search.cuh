@@ -1,5 +1,5 @@
 /*
- * How the wide kernel (fast_wide.cuh) finds the boundary of a kept set: brackets from histograms, equal
+ * How the wide code (fast_wide.cuh) finds the boundary of a kept set: brackets from histograms, equal
  * tokens, least weights.
  */
 #ifndef TB_CUDA_FAST_WIDE_SEARCH_CUH
@@ -24,7 +24,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         float least = LAW_INF;
 #pragma unroll 2
         for (int j = 0; j < c.loads; j += TB_WIDE_SAMPLE) {
-            uint4 v = W::fetch(c, warp, j);
+            uint4 v = W::fetch(c, j);
 #pragma unroll
             for (int e = 0; e < width; e++) {
                 float x = tb_element<dtype>(v, e);
@@ -167,7 +167,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         uint32_t before = 0, beyond = 0, index = 0xffffffffu;
 #pragma unroll 1
         for (int j = 0; j < c.loads; j++) {
-            uint4 v = W::fetch(c, warp, j);
+            uint4 v = W::fetch(c, j);
             uint32_t first = (c.first + (uint32_t)j * 32 + tb_lane()) * width - s.slice.shift, equal = 0;
 #pragma unroll
             for (int e = 0; e < width; e++) {
