@@ -67,17 +67,10 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         shared &s = W::all();
         const tombola_call &call = params.call;
         const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
-        const bool leader = W::block() == 0;
         const uint32_t length = s.slice.length;
         const uint4(*word)[2] = nullptr;
         const uint32_t status = s.status;
-        const bool flat = s.flat, greedy = s.chain.greedy, bad = s.chain.bad;
-        if (bad || s.greatest_key < TB_KEY_LEAST_LOGIT) {
-            if (leader)
-                tb_fast_write_void(call, row, bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
-            if (leader && tid == 0 && call.total_mass) call.total_mass[row] = 0;
-            return;
-        }
+        const bool flat = s.flat, greedy = s.chain.greedy;
         const bool estimated = !flat && fabsf(s.greatest * s.scale) < 0x1p20f;
 
         /* ---- the chain ---- */
@@ -338,7 +331,6 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         if (!drawn.mine) return;
         if (!flat) result.t = law_exponent(drawn.x, s.maximum, s.scale);
         tb_fast_write(call, row, result);
-        if (call.total_mass) call.total_mass[row] = kept_mass;
     }
 
     /* Sets up the mail; a cluster barrier, which has been arrived at, must be waited for. */
