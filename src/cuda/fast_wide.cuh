@@ -348,7 +348,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             __syncwarp();
             tb_cluster_arrive<C>();
         }
-        if (threadIdx.x < TB_WIDE_BINS) s.bin[threadIdx.x] = make_uint4(0, 0, 0, 0);
+        if (threadIdx.x < TB_WIDE_BINS)
+            for (int i = 0; i < 4; i++) s.bin[i][threadIdx.x] = 0;
     }
 
     /* A row that the streaming kernel left, in its blocks, whose memory is free: by what that has found, the

@@ -44,6 +44,23 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP> {
         }
     }
 
+    /* The mass of a vector's kept tokens; `first` is the index of its first one. */
+    static __device__ __noinline__ uint64_t kept_mass(uint4 v, uint32_t first, float floor_x,
+                                                      uint32_t floor_last)
+    {
+        const shared &s = W::all();
+        const float maximum = s.maximum, scale = s.scale;
+        uint32_t h = 0, l = 0;
+#pragma unroll
+        for (int e = 0; e < width; e++) {
+            float x = tb_element<dtype>(v, e);
+            uint32_t a, b;
+            W::weigh(x, maximum, scale, &a, &b);
+            if (keeps(floor_x, floor_last, x, first + (uint32_t)e)) h += a, l += b;
+        }
+        return tb_join(h, l);
+    }
+
     /* The drawn token, where this block has it. */
     static __device__ __noinline__ tb_wide_drawn draw(uint64_t floor)
     {
@@ -55,32 +72,39 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP> {
         uint64_t position = s.position;
         if (s.owner / WARPS != W::block()) return drawn;
         const chunk c = W::chunk_of(s.slice, who);
-        const float maximum = s.maximum, scale = s.scale;
-        auto kept = [&](float x, uint32_t index) { return keeps(floor_x, floor_last, x, index); };
-        auto load_mass = [&](int j) {
-            uint4 v = W::fetch(c, j);
-            uint32_t first = (c.first + (uint32_t)j * 32 + (uint32_t)lane) * width - s.slice.shift, h = 0,
-                     l = 0;
-#pragma unroll
-            for (int e = 0; e < width; e++) {
-                float x = tb_element<dtype>(v, e);
-                uint32_t a, b;
-                W::weigh(x, maximum, scale, &a, &b);
-                if (kept(x, first + (uint32_t)e)) h += a, l += b;
-            }
-            return tb_join(h, l);
+        auto first_of = [&](int j) {
+            return (c.first + (uint32_t)j * 32 + (uint32_t)lane) * width - s.slice.shift;
         };
         uint64_t *piece = (uint64_t *)s.all; /* the histograms are done with */
         const int piece_loads = (c.loads + TB_WIDE_PIECES - 1) / TB_WIDE_PIECES,
                   pieces = (c.loads + piece_loads - 1) / piece_loads;
-        for (int i = warp; i < pieces; i += WARPS) {
-            uint64_t mass = 0;
-            for (int j = i * piece_loads; j < min(c.loads, (i + 1) * piece_loads); j++) mass += load_mass(j);
-            mass = tb_warp_sum64(mass);
-            if (lane == 0) piece[i] = mass;
+        constexpr int N = 4; /* loads in flight */
+#pragma unroll 1
+        for (int i = warp; i < pieces; i += N * WARPS) {
+            uint64_t mass[N] = {};
+#pragma unroll 1
+            for (int t = 0; t < piece_loads; t++) {
+                constexpr uint32_t none = tb_minus_infinity<dtype>();
+                uint4 v[N];
+#pragma unroll
+                for (int n = 0; n < N; n++) {
+                    int j = (i + n * WARPS) * piece_loads + t;
+                    v[n] = j < c.loads ? W::fetch(c, j) : make_uint4(none, none, none, none);
+                }
+#pragma unroll
+                for (int n = 0; n < N; n++)
+                    mass[n] +=
+                        kept_mass(v[n], first_of((i + n * WARPS) * piece_loads + t), floor_x, floor_last);
+            }
+#pragma unroll
+            for (int n = 0; n < N; n++) {
+                uint64_t sum = tb_warp_sum64(mass[n]);
+                if (lane == 0 && i + n * WARPS < pieces) piece[i + n * WARPS] = sum;
+            }
         }
         __syncthreads();
         if (warp) return drawn;
+#pragma unroll 1
         for (int i0 = 0; i0 < pieces; i0 += 32) {
             uint64_t mine = i0 + lane < pieces ? piece[i0 + lane] : 0, upto = tb_warp_scan64(mine);
             uint32_t beyond = __ballot_sync(TB_WHOLE_WARP, upto > position);
@@ -90,24 +114,24 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP> {
             }
             int i = __ffs((int)beyond) - 1;
             position -= __shfl_sync(TB_WHOLE_WARP, upto - mine, i);
+#pragma unroll 1
             for (int j = (i0 + i) * piece_loads;; j++) {
-                uint64_t all = load_mass(j), end = tb_warp_scan64(all),
+                const uint4 v = W::fetch(c, j);
+                uint64_t all = kept_mass(v, first_of(j), floor_x, floor_last), end = tb_warp_scan64(all),
                          sum = __shfl_sync(TB_WHOLE_WARP, end, 31);
                 if (position >= sum) {
                     position -= sum;
                     continue;
                 }
-                uint4 v = W::fetch(c, j);
-                uint32_t first = (c.first + (uint32_t)j * 32 + (uint32_t)lane) * width - s.slice.shift;
                 uint64_t from = end - all;
 #pragma unroll
                 for (int e = 0; e < width; e++) {
-                    float x = tb_element<dtype>(v, e);
+                    const float x = tb_element<dtype>(v, e), maximum = s.maximum, scale = s.scale;
+                    const uint32_t index = first_of(j) + (uint32_t)e;
                     uint32_t a, b;
                     W::weigh(x, maximum, scale, &a, &b);
-                    uint64_t mass = kept(x, first + (uint32_t)e) ? tb_join(a, b) : 0;
-                    if (from <= position && position - from < mass)
-                        drawn = {true, (int32_t)(first + (uint32_t)e), x};
+                    uint64_t mass = keeps(floor_x, floor_last, x, index) ? tb_join(a, b) : 0;
+                    if (from <= position && position - from < mass) drawn = {true, (int32_t)index, x};
                     from += mass;
                 }
                 return drawn;

@@ -99,8 +99,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     static_assert(NT >= TB_WIDE_BINS, "a thread for each bin");
 
     struct shared {
-        uint4 word[2][ROW_WARPS][2];   /* of every warp of the row, of this exchange and of the one before */
-        uint4 bin[TB_WIDE_BINS];       /* of this block; clear when not in use */
+        uint4 word[2][ROW_WARPS][2]; /* of every warp of the row, of this exchange and of the one before */
+        uint32_t bin[4]
+                    [TB_WIDE_BINS]; /* of this block; clear when not in use; not uint4, which share banks */
         uint4 in[TB_WIDE_BINS / C][C]; /* of all blocks, this block's share */
         uint4 all[TB_WIDE_BINS];       /* of the row */
         uint4 part[TB_WIDE_BINS / 32]; /* of a scan */
@@ -179,8 +180,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         uint4 x = make_uint4(0, 0, 0, 0);
         __syncthreads();
         if (tid < TB_WIDE_BINS) {
-            x = s.bin[tid];
-            s.bin[tid] = make_uint4(0, 0, 0, 0);
+            x = make_uint4(s.bin[0][tid], s.bin[1][tid], s.bin[2][tid], s.bin[3][tid]);
+            s.bin[0][tid] = s.bin[1][tid] = s.bin[2][tid] = s.bin[3][tid] = 0;
         }
         if (C > 1) {
             if (tid < TB_WIDE_BINS) tb_mail_16(&s.in[tid % SHARE][block()], tid / SHARE, x, &s.mail_in);
@@ -343,20 +344,18 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
                 between += (uint32_t)__popc(passes);
                 if (!collect) continue;
                 uint32_t at = atomicAdd(&s.pushed, (uint32_t)__popc(passes));
-                for (; passes && at < (uint32_t)CAP; passes &= passes - 1, at++) {
-                    int which = __ffs((int)passes) - 1, j = j0 + which / width, e = which % width;
-                    uint32_t vector = c.first + (uint32_t)j * 32 + (uint32_t)lane,
-                             index = vector * width + (uint32_t)e - slice.shift, bits;
-                    const char *value = slice.base + (size_t)vector * 16;
-                    if (dtype == TOMBOLA_F32) {
-                        bits = ((const uint32_t *)value)[e];
-                    } else {
-                        bits = ((const uint16_t *)value)[e];
-                        bits = dtype == TOMBOLA_F16 ? law_bits(tb_f16_value(bits)) : bits << 16;
+#pragma unroll
+                for (int j = 0; j < U; j++)
+#pragma unroll
+                    for (int e = 0; e < width; e++) {
+                        if (!(passes >> (j * width + e) & 1u)) continue;
+                        uint32_t vector = c.first + (uint32_t)(j0 + j) * 32 + (uint32_t)lane,
+                                 index = vector * width + (uint32_t)e - slice.shift;
+                        if (at < (uint32_t)CAP)
+                            s.list[at] = make_uint2(law_bits(tb_element<dtype>(v[j], e)),
+                                                    index | (uint32_t)warp << LAW_INDEX_BITS);
+                        at++;
                     }
-                    if (infinite) bits = 0;
-                    s.list[at] = make_uint2(bits, index | (uint32_t)warp << LAW_INDEX_BITS);
-                }
             }
             mass += tb_join(high_sum - n * TB_HIGH_BIAS, low_sum - n * TB_LOW_BIAS);
             total += tb_join(high_all, low_all);
@@ -403,12 +402,11 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
                     uint32_t key = law_key(x),
                              bin = by_key ? (key_high - key) >> shift
                                           : (uint32_t)fminf((high - x) * inverse, (float)(TB_WIDE_BINS - 1));
-                    uint32_t *to = (uint32_t *)&s.bin[bin];
-                    atomicAdd(to, 1u);
-                    atomicMax(to + 1, ~key);
-                    atomicMax(to + 2, key);
+                    atomicAdd(&s.bin[0][bin], 1u);
+                    atomicMax(&s.bin[1][bin], ~key);
+                    atomicMax(&s.bin[2][bin], key);
                     /* where they all weigh the same the exponent may be no number: then it is 0 */
-                    atomicAdd(to + 3, (uint32_t)(tb_ex2(fminf((x - high) * s.scale, 0.0f)) * most));
+                    atomicAdd(&s.bin[3][bin], (uint32_t)(tb_ex2(fminf((x - high) * s.scale, 0.0f)) * most));
                 }
         }
         return tb_ex2((high - s.maximum) * s.scale) / most;
@@ -469,11 +467,11 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
             float x = law_float(a.x);
             uint64_t at = place(law_key(x), a.y & TB_LAST_INDEX, by_index);
             if (at < low || at > high) continue;
-            uint32_t h, l, *to = (uint32_t *)&s.bin[(uint32_t)((high - at) >> shift)];
+            uint32_t h, l, bin = (uint32_t)((high - at) >> shift);
             weigh(x, maximum, scale, &h, &l);
-            atomicAdd(to, 1u);
-            atomicAdd(to + 1, h);
-            atomicAdd(to + 2, l);
+            atomicAdd(&s.bin[0][bin], 1u);
+            atomicAdd(&s.bin[1][bin], h);
+            atomicAdd(&s.bin[2][bin], l);
         }
     }
 
