@@ -18,6 +18,7 @@ import json
 import pathlib
 import platform
 import statistics
+import sys
 import time
 
 VOCABS = (1000, 128256)
@@ -183,7 +184,7 @@ def run(device):
 def tables(data):
     results = data["microseconds_median_and_least"]
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
-    lines = [f"{data['device']}; {versions}.", ""]
+    lines = [f"{data['device']}; {versions}. Microseconds of the calling thread, the median burst's, and in brackets the fastest burst's.", ""]
 
     def table(title, rows, columns):
         lines.extend([f"| {title} | " + " | ".join(columns) + " |", "|" + "---|" * (len(columns) + 1)])
@@ -195,6 +196,18 @@ def tables(data):
         return f"{pair[0]:.1f} ({pair[1]:.1f})" if pair else ""
 
     vocabs = list(results)
+    last = results[vocabs[-1]]
+    whole, bare, bridge = (
+        last[label][0]
+        for label in ("tombola.sample(T, k, p, seed, out=)", "tombola.sample(T, k, p, seed, out=), no rows", "the bridge's run, no rows")
+    )
+    launches = data["plan"].count(" threads")
+    lines += [
+        f"`tombola.sample(T, k, p, seed, out=)` at V = {vocabs[-1]} takes {whole:.1f}: {bare - bridge:.1f} in Python, {bridge:.1f} in tvm-ffi "
+        f"and the bridge (both as a call without rows takes them), {whole - bare:.1f} for the rest, {launches} launch{'es' if launches > 1 else ''} "
+        "among it.",
+        "",
+    ]  # fmt: skip
     columns = [f"V = {v}" for v in vocabs]
     plain = [label for label in results[vocabs[0]] if not label.startswith(("compat.", "flashinfer."))]
     table("call", [[f"`{label}`", *(cell(v, label) for v in vocabs)] for label in plain], columns)
@@ -207,11 +220,10 @@ def tables(data):
     return "\n".join(lines)
 
 
-def write(page, text):
-    path = pathlib.Path(page)
-    before, rest = path.read_text().split("<!-- overhead -->\n", 1)
+def filled(page, text):
+    before, rest = pathlib.Path(page).read_text().split("<!-- overhead -->\n", 1)
     after = rest.split("<!-- end -->", 1)[1]
-    path.write_text(f"{before}<!-- overhead -->\n{text}<!-- end -->{after}")
+    return f"{before}<!-- overhead -->\n{text}<!-- end -->{after}"
 
 
 def main():
@@ -220,6 +232,7 @@ def main():
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--from", dest="source", metavar="FILE")
     parser.add_argument("--write", metavar="PAGE")
+    parser.add_argument("--check", metavar="PAGE", help="fail where its tables are not the data's")
     options = parser.parse_args()
     if options.source:
         data = json.loads(pathlib.Path(options.source).read_text())
@@ -228,11 +241,16 @@ def main():
 
         data = run(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     text = tables(data)
+    if options.check:
+        if filled(options.check, text) != pathlib.Path(options.check).read_text():
+            sys.exit(f"{options.check} is not what {options.source} says: run this with --write instead of --check")
+        return
     print(text)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(data, indent=1) + "\n")
     if options.write:
-        write(options.write, text)
+        page = filled(options.write, text)
+        pathlib.Path(options.write).write_text(page)
 
 
 if __name__ == "__main__":
