@@ -39,7 +39,8 @@ def latencies():
         cells[f["chain"], f["distribution"], f["rows"]] = times
     of_interest = {cell[:2] for cell in cells}
     for f in benchmark()["figures"] if is_earlier(own) else ():
-        if f["dtype"] == "f32" and f["vocab_size"] == 128256 and (f["name"], f["distribution"]) in of_interest:
+        if (f["dtype"] == "f32" and f["vocab_size"] == 128256 and (f["name"], f["distribution"]) in of_interest
+                and "microseconds" in f):
             cells.setdefault((f["name"], f["distribution"], f["rows"]), {}).update(
                 f["peers"] | {"tombola exact": f["microseconds"], "floor": f["floor_microseconds"]})
     return [{"chain": chain, "distribution": distribution, "rows": rows, "microseconds": times}
