@@ -9,6 +9,7 @@ import torch
 _NATIVE = (torch.float32, torch.float16, torch.bfloat16)
 _INT32_MAX = 2**31 - 1
 _U64 = 2**64 - 1
+_SEEDS = (torch.int64, torch.uint64)
 _NUMBERS = (int, float)  # asked for first: isinstance(1, torch.Tensor) takes half a microsecond
 
 Seed = Union[int, torch.Tensor]
@@ -153,7 +154,7 @@ def randomness(
 def _check_seed(value: torch.Tensor, name: str, rows: int, device: torch.device) -> None:
     if value.device != device:
         raise ValueError(f"{name} tensor must be on {device}, not {value.device}")
-    if value.dtype not in (torch.int64, torch.uint64):
+    if value.dtype not in _SEEDS:
         raise ValueError(f"{name} tensor must be int64/uint64, not {value.dtype}")
     if value.dim() != 1:
         raise ValueError(f"{name} tensor must be 1D, not {value.dim()}D")
