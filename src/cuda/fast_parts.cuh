@@ -166,6 +166,19 @@ static __device__ __noinline__ void tb_fast_parse(const tb_cuda_params &params, 
     if (lane == 0) *out = c;
 }
 
+/* tb_gpu_locate, in a few instructions for rows that lie as they are numbered. */
+TB_DEV bool tb_fast_locate(const tombola_call &call, int64_t index, int64_t *start, int64_t *length)
+{
+    if ((uintptr_t)call.row_index | (uintptr_t)call.row_start | (uintptr_t)call.row_length)
+        return tb_gpu_locate(call, index, start, length);
+    const int64_t first = index * call.row_stride, count = call.vocab_size;
+    const bool there = index < call.source_rows &&
+                       (call.data_size <= 0 || (first <= call.data_size && count <= call.data_size - first));
+    *start = there ? first : 0;
+    *length = count;
+    return there;
+}
+
 /* The row's random bits, by any thread. */
 TB_DEV uint64_t tb_fast_random(const tombola_call &call, int64_t index, int64_t slot)
 {

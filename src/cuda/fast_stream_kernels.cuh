@@ -15,7 +15,7 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
 {
     S &s = *(S *)tb_fast_bytes;
     const tb_fast_warp *said = S::ALONE ? s.warp : s.word;
-    tb_wide_known known = {0, 0, 0.0f, 0.0f, false, false};
+    tb_wide_known known = {0, 0, 0.0f, 0.0f, false, false, false};
     uint32_t lowest = TB_KEY_POS_INF;
 #pragma unroll 1
     for (int i = (int)tb_lane(); i < S::WORDS; i += 32) {
@@ -25,13 +25,18 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
     known.greatest = tb_warp_max(known.greatest);
     known.status = tb_warp_or(known.status);
 #pragma unroll 1
-    for (int i = (int)tb_lane(); i < S::FOLDS; i += 32)
-        if (s.fold[i] >= TB_KEY_LEAST_LOGIT + S::FOLDS) lowest = min(lowest, s.fold[i]);
+    for (int i = (int)tb_lane(); i < S::FOLDS; i += 32) {
+        const uint32_t key = law_key(s.fold[i]);
+        if (key >= TB_KEY_LEAST_LOGIT + S::FOLDS) lowest = min(lowest, key);
+    }
     lowest = tb_warp_min(lowest);
     const tb_fast_chain chain = s.chain;
     const uint64_t random = s.random;
     const float maximum = law_key_value(known.greatest);
-    double unit, relative = tb_estimate(s, maximum, chain.scale, &unit);
+    /* all blocks must go the same way: the row's mass serves where all know it */
+    known.estimated = chain.p_on && (S::ALONE || s.rule.k > TB_FOLD_K);
+    double unit = 0.0, relative = 0.0;
+    if (known.estimated) relative = tb_estimate(s, maximum, chain.scale, &unit);
     known.relative = (float)(relative * unit * 0x1p-40);
     /* Where the boundary cannot be: tokens of less weight than (1 - p) * Z / n are less than (1 - p) * Z
      * together. That says little if weights fall slowly with the values, as the folds' maxima, each the
@@ -40,15 +45,17 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
                                                        law_key_value(lowest & ~(S::FOLDS - 1u))
                                                  : 0.0f;
     known.least = maximum;
-    if (chain.p_on)
+    if (known.estimated)
         known.least = tb_least_value(
             maximum, chain.scale,
             fmaxf(1.0f, (1.0f - fmaxf(chain.p, 0.0f)) * (float)(relative * unit) / (float)s.slice.length));
-    known.seek_least = spread > 0.0f && !(chain.p_on && maximum - known.least < 8.0f * spread);
+    known.seek_least = spread > 0.0f && !(known.estimated && maximum - known.least < 8.0f * spread);
     /* all folds have the greatest value, so 128 tokens or more; or only +inf counts */
     known.at_top = known.greatest == TB_KEY_POS_INF ||
                    (spread <= 0.0f && (min(chain.k_before, chain.k_after) <= S::FOLDS ||
                                        known.relative > 0.99f * (float)s.slice.length));
+    /* the cluster's first barrier, for the warps that had no need of it before */
+    if (!S::ALONE && tb_warp() != TB_PING_WARP) tb_cluster_wait<S::ROW_BLOCKS>();
     __syncthreads(); /* the block is done with what it held */
     if (!S::ALONE && threadIdx.x == 0) s.close();
     WIDE::go_on(params, row, chain, random, known);

@@ -24,7 +24,8 @@
 typedef struct tb_wide_known {
     uint32_t greatest, status; /* key; status bits */
     float relative, least;     /* see describe() */
-    bool seek_least;           /* instead, in a sample of the row */
+    bool estimated;            /* `relative` is known */
+    bool seek_least;           /* `least` is not: look in a sample of the row */
     bool at_top;               /* the boundary seems to be among the equals of the greatest token */
 } tb_wide_known;
 
@@ -71,7 +72,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         const uint4(*word)[2] = nullptr;
         const uint32_t status = s.status;
         const bool flat = s.flat, greedy = s.chain.greedy;
-        const bool estimated = !flat && fabsf(s.greatest * s.scale) < 0x1p20f;
+        const bool estimated = s.estimated && !flat && fabsf(s.greatest * s.scale) < 0x1p20f;
 
         /* ---- the chain ---- */
         const bool by_index = call.ties == TOMBOLA_TIES_INDEX || greedy;
@@ -112,7 +113,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                 const float unit = W::fill_range(bottom, most, TB_WIDE_SAMPLE, false);
                 const uint4 bin = W::template merge<false>(bins++ & 1);
                 bracket = W::guess(bin, W::sampled(s.slice), unit, bottom, k, has_p && known, tail);
-                if (has_p && !known) { /* scales beyond floats: few tokens have any weight */
+                if (has_p && !known && k == TB_NO_LIMIT) { /* scales beyond floats: few have any weight */
                     bracket.low = fmaxf(bottom, fminf(most, tb_least_value(most, s.scale, 1.0f)));
                     bracket.high = most;
                 }
@@ -369,6 +370,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             s.chain = chain;
             s.random = random;
             describe(known.greatest, known.status, known.relative, known.least, chain.scale);
+            s.estimated = known.estimated;
             s.at_top = known.at_top;
         }
         tb_cluster_wait<C>();

@@ -114,7 +114,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         tb_fast_slice slice;
         uint64_t random;
         uint64_t mail[2], mail_in, mail_bins; /* mbarriers */
-        uint32_t pushed, infinite, flat, status, at_top;
+        uint32_t pushed, infinite, flat, status, estimated, at_top;
         int owner;
         float relative; /* about the mass of the row, of 2^40 */
         uint64_t kept_mass, position;
