@@ -14,13 +14,11 @@
 template <class S> TB_DEV double tb_estimate(S &s, float maximum, float c, double *unit)
 {
     if (!S::ALONE) tb_mail_await(&s.mail_sums);
-    const bool each = !S::ALONE && s.rule.k <= TB_FOLD_K;
-    const tb_fast_warp *said = S::ALONE ? s.warp : each ? s.said : s.word;
-    const int words = each ? S::SAID : S::WORDS;
+    const tb_fast_warp *said = S::ALONE ? s.warp : s.word;
     float r = tb_reference_exponent(maximum, c);
     uint64_t fixed = 0;
 #pragma unroll 1
-    for (int i = (int)tb_lane(); i < words; i += 32)
+    for (int i = (int)tb_lane(); i < S::WORDS; i += 32)
         fixed += (uint64_t)((double)said[i].fixed *
                             (double)tb_power(tb_reference_exponent(law_key_value(said[i].key), c) - r));
     *unit = (double)tb_ex2(__fmaf_rn(-maximum, c, r));

@@ -95,8 +95,6 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     tb_fast_token kept[TB_PAIRS];
     uint64_t own_pair[C == 1 && !CAUGHT ? TB_FINISHERS / 32 : 1][C == 1 && !CAUGHT ? TB_PAIRS : 1];
     tb_fast_warp warp[WARPS], word[C > 1 ? C : 1]; /* what each warp says; of each block */
-    static constexpr int SAID = C > 1 ? C *WARPS : 1;
-    tb_fast_warp said[SAID];       /* the leader's, of each of the row's warps */
     alignas(16) float fold[FOLDS]; /* maxima rounded down, all different; -FLT_MAX and up: none */
     uint32_t group_count[256], group_count_all[C > 1 ? 256 : 1];
     uint32_t count[256], low[256];

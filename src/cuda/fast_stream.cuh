@@ -55,6 +55,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
             tb_mail_init(&s.mail_narrow, 1);
             tb_mail_init_done();
             tb_mail_expect(&s.mail_first, C * 8 + FOLDS * 4);
+            tb_mail_expect(&s.mail_sums, C * 8);
             tb_mail_expect(&s.mail_verdict, 4);
             tb_mail_expect(&s.mail_ping, C * 4);
             tb_mail_expect(&s.mail_histogram[0], C * 512);
@@ -220,26 +221,17 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
                         add(v, s.group[t * NT + tid]);
                     }
                 fixed = fix();
-                if (s.rule.k <= TB_FOLD_K) { /* then none but the leader needs them */
-                    if (leader && tid == 0) tb_mail_expect(&s.mail_sums, S::SAID * 16);
-                    if (lane == 0)
-                        tb_mail_16(&s.said[rank * WARPS + warp], 0,
-                                   make_uint4(key, 0, (uint32_t)fixed, (uint32_t)(fixed >> 32)),
-                                   &s.mail_sums);
-                } else {
-                    if (tid == 0) tb_mail_expect(&s.mail_sums, C * 8);
-                    if (lane == 0) s.warp[warp].fixed = fixed;
-                    __syncthreads();
-                    if (warp == 0) {
-                        tb_fast_warp said = s.warp[lane % WARPS];
-                        float r = tb_reference_exponent(law_key_value(tb_warp_max(said.key)), c);
-                        float less = tb_reference_exponent(law_key_value(said.key), c) - r;
-                        fixed = lane < WARPS ? (uint64_t)((double)said.fixed * (double)tb_power(less)) : 0;
-                        fixed = tb_warp_sum64(fixed);
-                        if (lane < C)
-                            tb_mail_8(&s.word[rank].fixed, lane, (uint32_t)fixed, (uint32_t)(fixed >> 32),
-                                      &s.mail_sums);
-                    }
+                if (lane == 0) s.warp[warp].fixed = fixed;
+                __syncthreads();
+                if (warp == 0) {
+                    tb_fast_warp said = s.warp[lane % WARPS];
+                    float r = tb_reference_exponent(law_key_value(tb_warp_max(said.key)), c);
+                    float less = tb_reference_exponent(law_key_value(said.key), c) - r;
+                    fixed = lane < WARPS ? (uint64_t)((double)said.fixed * (double)tb_power(less)) : 0;
+                    fixed = tb_warp_sum64(fixed);
+                    if (lane < C)
+                        tb_mail_8(&s.word[rank].fixed, lane, (uint32_t)fixed, (uint32_t)(fixed >> 32),
+                                  &s.mail_sums);
                 }
             }
             tb_mail_await(&s.mail_first);
@@ -264,7 +256,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     const float c = chain.scale;
     /* no block may end before all mail to it has come */
     auto sums_came = [&]() {
-        if (C > 1 && sums && (leader || s.rule.k > TB_FOLD_K)) tb_mail_await(&s.mail_sums);
+        if (C > 1 && sums) tb_mail_await(&s.mail_sums);
     };
     if (chain.bad || greatest < TB_KEY_LEAST_LOGIT) {
         if (leader)
