@@ -102,13 +102,11 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     tb_stream_rule rule;
     tb_fast_slice slice;
     uint64_t random;
-    uint64_t mail_first, mail_sums, mail_ping, mail_second, mail_histogram[2], mail_verdict,
-        mail_narrow;                       /* mbarriers */
+    uint64_t mail_first, mail_sums, mail_second, mail_histogram[2], mail_verdict, mail_narrow; /* mbarriers */
     uint4 histogram[2][C][C > 1 ? 32 : 1]; /* of every block, 8 counts of 16 bits a vector */
     uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
                         sums */
     alignas(8) uint2 pushed[C]; /* of each block: its candidates; greedy: the lowest index */
-    uint32_t ping;
     uint32_t own_pushed, own_first, verdict, list_length;
     float bound, bound_other, bound_w; /* the greater of the first two bounds the candidates */
     uint64_t target_low, target_high;  /* of top_p, from the interval of Z */

@@ -47,7 +47,6 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         if (tid == 64) {
             tb_mail_init(&s.mail_first, 1);
             tb_mail_init(&s.mail_sums, 1);
-            tb_mail_init(&s.mail_ping, 1);
             tb_mail_init(&s.mail_second, C);
             tb_mail_init(&s.mail_verdict, 1);
             tb_mail_init(&s.mail_histogram[0], 1);
@@ -57,17 +56,12 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
             tb_mail_expect(&s.mail_first, C * 8 + FOLDS * 4);
             tb_mail_expect(&s.mail_sums, C * 8);
             tb_mail_expect(&s.mail_verdict, 4);
-            tb_mail_expect(&s.mail_ping, C * 4);
             tb_mail_expect(&s.mail_histogram[0], C * 512);
             tb_mail_expect(&s.mail_histogram[1], C * 512);
             tb_mail_expect(&s.mail_narrow, C * 16);
         }
         __syncwarp();
         tb_cluster_arrive_relaxed<C>(); /* that the other blocks run is known once this barrier is passed */
-        if (warp == 3) { /* the first mail takes 2000 cycles, later ones 600: send some that nobody needs */
-            tb_cluster_wait<C>();
-            if (lane < C) tb_mail_4(&s.ping, lane, 0, &s.mail_ping);
-        }
     }
     tb_wait_for_inputs();
 
@@ -132,7 +126,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
             reference = both;
         };
         __syncwarp();
-        if (warp != 3) tb_cluster_wait<C>();
+        tb_cluster_wait<C>();
 #pragma unroll 1
         for (uint32_t t = 0; t < tiles; t++, at += C * NT * U * 16) {
             uint4 v[U];
@@ -236,7 +230,6 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
                 }
             }
             tb_mail_await(&s.mail_first);
-            tb_mail_await(&s.mail_ping);
         }
     }
 
