@@ -49,7 +49,6 @@ TB_DEV uint32_t tb_shared_add(uint32_t *to, uint32_t x)
  * all warps but one seek the candidates; that one works out the interval of p * Z. */
 #define TB_FINISHERS 256
 #define TB_INTERVAL_WARP 7
-#define TB_PING_WARP 3 /* of a cluster's block: sends the first mail, when all blocks run */
 
 TB_DEV void tb_finish_barrier(void)
 {
@@ -98,7 +97,6 @@ typedef struct tb_stream_rule {
 template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     static constexpr int WARPS = NT / 32, FOLDS = 128;
     static constexpr bool ALONE = C == 1;
-    static constexpr int ROW_BLOCKS = C;
     static constexpr int WORDS = C == 1 ? WARPS : C;    /* of what the row's warps or blocks said */
     static constexpr int CAPACITY = CAP, SEGMENT = SEG; /* candidates of the row, of one block */
     static constexpr int LIST = CAP / 2, QUEUE = 64;    /* groups of a block, of a warp */
@@ -117,29 +115,22 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     tb_fast_token kept[TB_PAIRS];
     uint64_t own_pair[C == 1 && !CAUGHT ? TB_FINISHERS / 32 : 1][C == 1 && !CAUGHT ? TB_PAIRS : 1];
     tb_fast_warp warp[WARPS], word[C > 1 ? C : 1]; /* what each warp says; of each block */
-    static constexpr int SAID = C > 1 ? C *WARPS : 1;
-    tb_fast_warp said[SAID];       /* the leader's, of each of the row's warps */
-    alignas(16) float fold[FOLDS]; /* maxima rounded down, all different; -FLT_MAX and up: none */
+    alignas(16) uint32_t fold[FOLDS];
     uint32_t group_count[256], group_count_all[C > 1 ? 256 : 1];
-    uint32_t count[256], low[256];
-    union {
-        uint32_t high[256];
-        uint32_t fold_part[8][32]; /* counts of greater folds, of each warp's share of them */
-    };
+    uint32_t count[256], high[256], low[256];
     tb_fast_chain chain;
     tb_stream_rule rule;
     tb_fast_slice slice;
     uint64_t random;
-    uint64_t mail_first, mail_sums, mail_ping, mail_second, mail_histogram[2], mail_verdict,
-        mail_narrow;                       /* mbarriers */
+    uint64_t mail_first, mail_sums, mail_second, mail_histogram[2], mail_verdict, mail_narrow; /* mbarriers */
     uint4 histogram[2][C][C > 1 ? 32 : 1]; /* of every block, 8 counts of 16 bits a vector */
     uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
                         sums */
     alignas(8) uint2 pushed[C]; /* of each block: its candidates; greedy: the lowest index */
-    uint32_t ping;
     uint32_t own_pushed, own_first, verdict, last_verdict, list_length;
-    float bound, bound_try, bound_w;  /* of the candidates; the least value of a min_p */
-    uint64_t target_low, target_high; /* of top_p, from the interval of Z */
+    float bound, bound_other, bound_w; /* the greater of the first two bounds the candidates */
+    float lowest;                      /* of the folds, where the bound is the k-th of them */
+    uint64_t target_low, target_high;  /* of top_p, from the interval of Z */
     double relative, unit;
     uint32_t sum_high, sum_low, before_high, before_low, kept_high, kept_low, kept_count, ambiguous,
         list_count;
@@ -150,8 +141,8 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     /* Frees the memory for other uses, by one thread, when all of the block are done with it. */
     TB_MEMBER void close()
     {
-        uint64_t *const boxes[] = {&mail_first,        &mail_sums,         &mail_ping,    &mail_second,
-                                   &mail_histogram[0], &mail_histogram[1], &mail_verdict, &mail_narrow};
+        uint64_t *const boxes[] = {&mail_first,        &mail_sums,    &mail_second, &mail_histogram[0],
+                                   &mail_histogram[1], &mail_verdict, &mail_narrow};
         for (uint64_t *box : boxes) tb_mail_close(box);
     }
 };

@@ -48,7 +48,6 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         if (tid == 64) {
             tb_mail_init(&s.mail_first, 1);
             tb_mail_init(&s.mail_sums, 1);
-            tb_mail_init(&s.mail_ping, 1);
             tb_mail_init(&s.mail_second, C);
             tb_mail_init(&s.mail_verdict, 1);
             tb_mail_init(&s.mail_histogram[0], 1);
@@ -56,19 +55,14 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             tb_mail_init(&s.mail_narrow, 1);
             tb_mail_init_done();
             tb_mail_expect(&s.mail_first, C * 8 + FOLDS * 4);
+            tb_mail_expect(&s.mail_sums, C * 8);
             tb_mail_expect(&s.mail_verdict, 4);
-            tb_mail_expect(&s.mail_ping, C * 4);
             tb_mail_expect(&s.mail_histogram[0], C * 512);
             tb_mail_expect(&s.mail_histogram[1], C * 512);
             tb_mail_expect(&s.mail_narrow, C * 16);
         }
         __syncwarp();
         tb_cluster_arrive_relaxed<C>(); /* that the other blocks run is known once this barrier is passed */
-        if (warp == TB_PING_WARP) { /* the first mail takes 2000 cycles, later ones 600: send some that nobody
-                                       needs */
-            tb_cluster_wait<C>();
-            if (lane < C) tb_mail_4(&s.ping, lane, 0, &s.mail_ping);
-        }
     }
     tb_wait_for_inputs();
 
@@ -102,6 +96,8 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             s.slice = slice;
             s.own_pushed = s.verdict = s.list_length = 0;
             s.own_first = 0xffffffffu;
+            s.bound = TB_LEAST;
+            s.lowest = -LAW_INF;
             s.sum_high = s.sum_low = s.kept_count = s.ambiguous = 0;
             s.before_high = s.before_low = s.kept_high = s.kept_low = 0;
             s.own_taken = s.base_mass = 0;
@@ -132,7 +128,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             reference = both;
         };
         __syncwarp();
-        if (warp != 3) tb_cluster_wait<C>();
+        tb_cluster_wait<C>();
 #pragma unroll 1
         for (uint32_t t = 0; t < tiles; t++, at += C * NT * U * 16) {
             uint4 v[U];
@@ -192,7 +188,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         const int first_fold = rank * (FOLDS / C);
         if (lane % FOLD_LANES == 0) {
             int id = first_fold + tid / FOLD_LANES;
-            s.fold[id] = law_key_value(max(fold & ~(uint32_t)(FOLDS - 1), TB_KEY_LEAST_LOGIT) | (uint32_t)id);
+            s.fold[id] = (fold & ~(uint32_t)(FOLDS - 1)) | (uint32_t)id;
         }
         uint64_t fixed = 0;
         if (C == 1 && sums) fixed = fix();
@@ -208,7 +204,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 uint32_t most = tb_warp_max(said.key), bits = tb_warp_or(said.status);
                 if (lane < C) tb_mail_8(&s.word[rank], lane, most, bits, &s.mail_first);
             } else if (warp == 1) { /* a vector of the block's folds each: 32 / C of them to C blocks */
-                float *from = &s.fold[first_fold + lane % (32 / C) * 4];
+                uint32_t *from = &s.fold[first_fold + lane % (32 / C) * 4];
                 tb_mail_16(from, lane / (32 / C), *(const uint4 *)from, &s.mail_first);
             }
             if (STAGED) sums = s.chain.p_on, c = s.chain.scale;
@@ -222,30 +218,20 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                         add(v, s.group[t * NT + tid]);
                     }
                 fixed = fix();
-                if (s.rule.k <= TB_FOLD_K) { /* then none but the leader needs them */
-                    if (leader && tid == 0) tb_mail_expect(&s.mail_sums, S::SAID * 16);
-                    if (lane == 0)
-                        tb_mail_16(&s.said[rank * WARPS + warp], 0,
-                                   make_uint4(key, 0, (uint32_t)fixed, (uint32_t)(fixed >> 32)),
-                                   &s.mail_sums);
-                } else {
-                    if (tid == 0) tb_mail_expect(&s.mail_sums, C * 8);
-                    if (lane == 0) s.warp[warp].fixed = fixed;
-                    __syncthreads();
-                    if (warp == 0) {
-                        tb_fast_warp said = s.warp[lane % WARPS];
-                        float r = tb_reference_exponent(law_key_value(tb_warp_max(said.key)), c);
-                        float less = tb_reference_exponent(law_key_value(said.key), c) - r;
-                        fixed = lane < WARPS ? (uint64_t)((double)said.fixed * (double)tb_power(less)) : 0;
-                        fixed = tb_warp_sum64(fixed);
-                        if (lane < C)
-                            tb_mail_8(&s.word[rank].fixed, lane, (uint32_t)fixed, (uint32_t)(fixed >> 32),
-                                      &s.mail_sums);
-                    }
+                if (lane == 0) s.warp[warp].fixed = fixed;
+                __syncthreads();
+                if (warp == 0) {
+                    tb_fast_warp said = s.warp[lane % WARPS];
+                    float r = tb_reference_exponent(law_key_value(tb_warp_max(said.key)), c);
+                    float less = tb_reference_exponent(law_key_value(said.key), c) - r;
+                    fixed = lane < WARPS ? (uint64_t)((double)said.fixed * (double)tb_power(less)) : 0;
+                    fixed = tb_warp_sum64(fixed);
+                    if (lane < C)
+                        tb_mail_8(&s.word[rank].fixed, lane, (uint32_t)fixed, (uint32_t)(fixed >> 32),
+                                  &s.mail_sums);
                 }
             }
             tb_mail_await(&s.mail_first);
-            tb_mail_await(&s.mail_ping);
         }
     }
 
@@ -265,7 +251,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     const float c = chain.scale;
     /* no block may end before all mail to it has come */
     auto sums_came = [&]() {
-        if (C > 1 && sums && (leader || s.rule.k > TB_FOLD_K)) tb_mail_await(&s.mail_sums);
+        if (C > 1 && sums) tb_mail_await(&s.mail_sums);
     };
     if (chain.bad || greatest < TB_KEY_LEAST_LOGIT) {
         if (leader)
@@ -310,7 +296,22 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             bound = maximum;
         } else if (!all && k <= TB_FOLD_K) {
             bound = bound_w;
-            bound = fmaxf(bound, tb_bound_by_folds<NT>(s, k));
+            if (tid < FOLDS) {
+                uint32_t mine = s.fold[tid], greater = 0, greater2 = 0, greater3 = 0, greater4 = 0;
+                const uint4 *fold = (const uint4 *)s.fold;
+#pragma unroll 8
+                for (int i = 0; i < FOLDS / 4; i++) {
+                    uint4 other = fold[i];
+                    greater += other.x > mine;
+                    greater2 += other.y > mine;
+                    greater3 += other.z > mine;
+                    greater4 += other.w > mine;
+                }
+                greater += greater2 + greater3 + greater4;
+                mine &= ~(uint32_t)(FOLDS - 1);
+                if ((int32_t)greater == k - 1 && mine >= TB_KEY_LEAST_LOGIT) s.bound = law_key_value(mine);
+                if (greater == FOLDS - 1 && mine >= TB_KEY_LEAST_LOGIT) s.lowest = law_key_value(mine);
+            }
         } else if (!all && (k != TB_OFF || p_whole)) {
             float wanted = LAW_INF, share = 1.0f;
             if (p_whole) {
@@ -321,10 +322,8 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 wanted = estimate * 0x1p-40f * chain.p * 1.01f;
             }
             uint32_t lowest = TB_KEY_POS_INF;
-            for (int i = lane; i < FOLDS; i += 32) {
-                const uint32_t key = law_key(s.fold[i]);
-                if (key >= TB_KEY_LEAST_LOGIT + FOLDS) lowest = min(lowest, key);
-            }
+            for (int i = lane; i < FOLDS; i += 32)
+                if (s.fold[i] >= TB_KEY_LEAST_LOGIT + FOLDS) lowest = min(lowest, s.fold[i]);
             lowest = tb_warp_min(lowest) & ~(uint32_t)(FOLDS - 1);
             float least =
                 lowest >= TB_KEY_LEAST_LOGIT && lowest < TB_KEY_POS_INF ? law_key_value(lowest) : maximum;
@@ -345,11 +344,16 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             bound = bound_w;
         }
         if (tid == 0) {
-            s.bound = bound;
+            s.bound_other = bound;
             s.bound_w = bound_w;
         }
+        tb_seek_barrier<NT>();
 
         /* ---- the candidates, to the leader ---- */
+        bound = fmaxf(bound, s.bound);
+        /* where all folds have what a few of them should, there are many equals: the lists do not hold them
+         */
+        if (s.lowest >= bound) bound = s.bound_other = LAW_INF;
         auto caught = [&](int of) {
             return CAUGHT && s.caught_least[of] <= bound && s.caught_count[of] <= (uint32_t)S::CATCH;
         };
@@ -369,7 +373,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         }
     }
     __syncthreads();
-    const float bound = s.bound, bound_w = s.bound_w;
+    const float bound = fmaxf(s.bound, s.bound_other), bound_w = s.bound_w;
     if (bound == LAW_INF) { /* all blocks see that too */
         sums_came();
         return end(true);

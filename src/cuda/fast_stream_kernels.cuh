@@ -25,16 +25,13 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
     known.greatest = tb_warp_max(known.greatest);
     known.status = tb_warp_or(known.status);
 #pragma unroll 1
-    for (int i = (int)tb_lane(); i < S::FOLDS; i += 32) {
-        const uint32_t key = law_key(s.fold[i]);
-        if (key >= TB_KEY_LEAST_LOGIT + S::FOLDS) lowest = min(lowest, key);
-    }
+    for (int i = (int)tb_lane(); i < S::FOLDS; i += 32)
+        if (s.fold[i] >= TB_KEY_LEAST_LOGIT + S::FOLDS) lowest = min(lowest, s.fold[i]);
     lowest = tb_warp_min(lowest);
     const tb_fast_chain chain = s.chain;
     const uint64_t random = s.random;
     const float maximum = law_key_value(known.greatest);
-    /* all blocks must go the same way: the row's mass serves where all know it */
-    known.estimated = chain.p_on && (S::ALONE || s.rule.k > TB_FOLD_K);
+    known.estimated = chain.p_on; /* by all blocks alike */
     double unit = 0.0, relative = 0.0;
     if (known.estimated) relative = tb_estimate(s, maximum, chain.scale, &unit);
     known.relative = (float)(relative * unit * 0x1p-40);
@@ -54,8 +51,6 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
     known.at_top = known.greatest == TB_KEY_POS_INF ||
                    (spread <= 0.0f && (min(chain.k_before, chain.k_after) <= S::FOLDS ||
                                        known.relative > 0.99f * (float)s.slice.length));
-    /* the cluster's first barrier, for the warps that had no need of it before */
-    if (!S::ALONE && tb_warp() != TB_PING_WARP) tb_cluster_wait<S::ROW_BLOCKS>();
     __syncthreads(); /* the block is done with what it held */
     if (!S::ALONE && threadIdx.x == 0) s.close();
     WIDE::go_on(params, row, chain, random, known);
