@@ -8,8 +8,8 @@
  * all warps (a message to each block). When all have said theirs, the warp weighs its chunk and tells the
  * mass to the block whose turn the row is. No barrier stands between the warps of a block: each takes what is
  * ready.
- * Two more warps of a block: one finds rows and reduces their chains, some rows ahead; one draws, every
- * C-th row, while the others work on rows behind it: it finds the chunk and weighs it again (from L2).
+ * More warps of a block: one finds rows and reduces their chains, some rows ahead; others draw, every C-th
+ * row, while the rest works on rows behind it: they find the chunk and weigh it again (from L2).
  *
  * Rows of all kinds are served: see tb_pipe_kind.
  */
@@ -22,8 +22,9 @@
 #ifndef TB_PIPE_U
 #define TB_PIPE_U 4
 #endif
-#define TB_PIPE_THREADS (32 * TB_PIPE_WARPS + 64)
-#define TB_PIPE_RING 8 /* rows that are known ahead; the reasoning is at tb_pipe */
+/* The numbers of rows whose maxima, and of which anything is known at a time: see tb_pipe. */
+#define TB_PIPE_RING (2 * TB_PIPE_SLOTS)
+#define TB_PIPE_KNOWN 32
 
 /* What is known of a row before its values. */
 typedef struct __align__(16) tb_pipe_row
@@ -53,15 +54,17 @@ TB_DEV tb_pipe_kind tb_pipe_kind_of(const tb_pipe_row &row, uint32_t greatest)
 
 template <int C> struct tb_pipe_shared {
     static constexpr int WARPS = C * TB_PIPE_WARPS; /* of a row */
-    static constexpr int DRAWN =
-        TB_PIPE_RING > C ? TB_PIPE_RING / C : 1; /* rows that a block may draw next */
-    uint4 mass[DRAWN][WARPS];                    /* mass, kept tokens, greedy: lowest index */
+    static_assert(TB_PIPE_KNOWN == 32, "a row a lane");
+    static constexpr int DRAWN = TB_PIPE_KNOWN / C; /* rows that wait for a block to draw them */
+    uint4 mass[DRAWN][WARPS];                       /* mass, kept tokens, greedy: lowest index */
+    /* Warps that draw: a draw takes several times as long as a row's turn. */
+    static constexpr int DRAWERS = C >= 8 ? 1 : 8 / C, THREADS = 32 * (TB_PIPE_WARPS + 1 + DRAWERS);
     static constexpr uint32_t MASS_BYTES = WARPS * 16 + 8;
     uint2 maximum[TB_PIPE_RING][WARPS]; /* key, status */
-    tb_pipe_row row[TB_PIPE_RING];
+    tb_pipe_row row[TB_PIPE_KNOWN];
     uint2 drawn[DRAWN]; /* key of the maximum, status */
     /* mbarriers */
-    uint64_t placed[TB_PIPE_RING], known[TB_PIPE_RING], free[TB_PIPE_RING], mail_maximum[TB_PIPE_RING],
+    uint64_t placed[TB_PIPE_KNOWN], known[TB_PIPE_KNOWN], free[TB_PIPE_KNOWN], mail_maximum[TB_PIPE_RING],
         mail_mass[DRAWN];
     uint64_t filled[TB_PIPE_WARPS][TB_PIPE_SLOTS];
 };
@@ -125,7 +128,7 @@ typedef struct tb_pipe_turn {
 /* A message of row i reuses the place of row i - TB_PIPE_RING. A warp that sends row i's maximum has room for
  * it, so it has weighed row i - slots and knew all maxima of it; whoever sent one of these had weighed
  * i - 2 slots: with slots <= TB_PIPE_RING / 2 all have read the maxima of row i - TB_PIPE_RING. And
- * row i is known to a block only when its drawing warp and all others are done with row i - TB_PIPE_RING,
+ * row i is known to a block only when its drawing warps and all others are done with row i - TB_PIPE_KNOWN,
  * so masses cannot come before the block has drawn that row. */
 template <int dtype, int C> struct tb_pipe {
     typedef tb_pipe_shared<C> S;
@@ -149,12 +152,12 @@ template <int dtype, int C> struct tb_pipe {
 
     TB_MEMBER void place(uint32_t i, int64_t start, int64_t count)
     {
-        tb_pipe_row &to = s.row[i % TB_PIPE_RING];
+        tb_pipe_row &to = s.row[i % TB_PIPE_KNOWN];
         to.slice = tb_make_slice<dtype>((const char *)params.call.data +
                                             (size_t)start * tb_fast_vector<dtype>::bytes,
                                         (uint32_t)count, 0, 1);
         to.share = (to.slice.end + S::WARPS - 1) / S::WARPS;
-        tb_mail_arrive(&s.placed[i % TB_PIPE_RING]);
+        tb_mail_arrive(&s.placed[i % TB_PIPE_KNOWN]);
     }
 
     TB_MEMBER void prepare()
@@ -166,7 +169,7 @@ template <int dtype, int C> struct tb_pipe {
             int64_t start, count;
             const bool located = tb_gpu_locate(call, row, &start, &count);
             const int64_t slot = tb_gpu_slot(call, row);
-            if (own < min(rows, TB_PIPE_RING)) place(own, start, count);
+            if (own < min(rows, TB_PIPE_KNOWN)) place(own, start, count);
             __syncwarp();
             /* the chain: a temperature and min_p's */
             bool bad = !located || slot < 0;
@@ -196,17 +199,17 @@ template <int dtype, int C> struct tb_pipe {
                 ahead &= ~__ballot_sync(TB_WHOLE_WARP, w == some);
             }
             for (uint32_t i = i0; i < min(rows, i0 + 32); i++) {
-                if (i >= TB_PIPE_RING) tb_wait_here(&s.free[i % TB_PIPE_RING], i / TB_PIPE_RING - 1 & 1);
+                if (i >= TB_PIPE_KNOWN) tb_wait_here(&s.free[i % TB_PIPE_KNOWN], i / TB_PIPE_KNOWN - 1 & 1);
                 if (own != i) continue;
-                if (i >= TB_PIPE_RING) place(i, start, count);
-                tb_pipe_row &to = s.row[i % TB_PIPE_RING];
+                if (i >= TB_PIPE_KNOWN) place(i, start, count);
+                tb_pipe_row &to = s.row[i % TB_PIPE_KNOWN];
                 to.scale = temper.mode == LAW_SCALED ? temper.scale : 1.0f;
                 to.least_t = least_t;
                 to.greedy = temper.mode == LAW_GREEDY;
                 to.flat = temper.mode == LAW_FLAT;
                 to.bad = bad;
                 to.random = random;
-                tb_mail_arrive(&s.known[i % TB_PIPE_RING]);
+                tb_mail_arrive(&s.known[i % TB_PIPE_KNOWN]);
             }
             if (rank == 0 && own < rows) tb_fast_advance(params, row, slot);
             __syncwarp();
@@ -216,8 +219,8 @@ template <int dtype, int C> struct tb_pipe {
     /* ---- a warp with chunks ---- */
     TB_MEMBER const tb_pipe_row &row_at(uint64_t *boxes, uint32_t i)
     {
-        tb_wait_here(&boxes[i % TB_PIPE_RING], i / TB_PIPE_RING & 1);
-        return s.row[i % TB_PIPE_RING];
+        tb_wait_here(&boxes[i % TB_PIPE_KNOWN], i / TB_PIPE_KNOWN & 1);
+        return s.row[i % TB_PIPE_KNOWN];
     }
     TB_MEMBER uint32_t mine() const /* this warp's number among the row's */
     {
@@ -271,7 +274,7 @@ template <int dtype, int C> struct tb_pipe {
     TB_MEMBER void look(const tb_pipe_turn &turn)
     {
         tb_wait_here(&s.filled[warp][turn.place], turn.filling & 1);
-        const uint32_t at = turn.row % TB_PIPE_RING, groups = groups_of(s.row[at]);
+        const uint32_t at = turn.row % TB_PIPE_RING, groups = groups_of(s.row[turn.row % TB_PIPE_KNOWN]);
         uint4 *chunk = room_of(turn) + lane;
         float top = -LAW_INF;
         uint32_t j = 0;
@@ -358,7 +361,7 @@ template <int dtype, int C> struct tb_pipe {
             tb_mail_16(&s.mass[place][mine()], drawer,
                        make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), kept, lowest), &s.mail_mass[place]);
             if (mine() == 0) tb_mail_8(&s.drawn[place], drawer, greatest, status, &s.mail_mass[place]);
-            tb_mail_arrive(&s.free[at]);
+            tb_mail_arrive(&s.free[i % TB_PIPE_KNOWN]);
         }
     }
 
@@ -444,18 +447,18 @@ template <int dtype, int C> struct tb_pipe {
     }
 
     /* ---- the warp that draws ---- */
-    TB_MEMBER void draw()
+    TB_MEMBER void draw(uint32_t drawer)
     {
         for (uint32_t i = 0; i < rows; i++) {
             const tb_pipe_row &row = row_at(s.known, i); /* which says that its place was given back before */
-            if ((int)(i % C) == rank) {
-                const uint32_t turn = i / C, place = turn % S::DRAWN;
+            const uint32_t turn = i / C, place = turn % S::DRAWN;
+            if ((int)(i % C) == rank && turn % S::DRAWERS == drawer) {
                 tb_mail_wait(&s.mail_mass[place], turn / S::DRAWN & 1);
                 if (lane == 0) tb_mail_expect(&s.mail_mass[place], S::MASS_BYTES);
                 draw_row(row, row_of(i), s.mass[place], s.drawn[place].x, s.drawn[place].y);
                 __syncwarp();
             }
-            if (lane == 0) tb_mail_arrive(&s.free[i % TB_PIPE_RING]);
+            if (lane == 0) tb_mail_arrive(&s.free[i % TB_PIPE_KNOWN]);
         }
     }
 
@@ -566,17 +569,18 @@ template <int dtype, int C> TB_DEV void tb_flat_pipe(const tb_cuda_params &param
     constexpr uint32_t width = tb_fast_vector<dtype>::width, bytes = (sizeof(S) + 127) / 128 * 128;
     S &s = *(S *)tb_flat_bytes;
     const int warp = threadIdx.x >> 5;
-    const uint32_t tid = threadIdx.x;
-    if (tid < TB_PIPE_RING) {
-        tb_mail_init(&s.placed[tid], 1);
-        tb_mail_init(&s.known[tid], 1);
-        tb_mail_init(&s.free[tid], TB_PIPE_WARPS + 1);
-        tb_mail_init(&s.mail_maximum[tid], 1);
+    const int lane = threadIdx.x & 31;
+    if (warp == 0) {
+        tb_mail_init(&s.placed[lane], 1);
+        tb_mail_init(&s.known[lane], 1);
+        tb_mail_init(&s.free[lane], TB_PIPE_WARPS + S::DRAWERS);
+        if (lane < TB_PIPE_RING) tb_mail_init(&s.mail_maximum[lane], 1);
+        for (int i = lane; i < TB_PIPE_WARPS * TB_PIPE_SLOTS; i += 32) tb_mail_init(&s.filled[0][i], 1);
+        if (lane < S::DRAWN) tb_mail_init(&s.mail_mass[lane], 1);
+        __syncwarp();
+        if (lane == 0) tb_mail_init_done();
+        if (lane < S::DRAWN) tb_mail_expect(&s.mail_mass[lane], S::MASS_BYTES);
     }
-    if (tid < TB_PIPE_WARPS * TB_PIPE_SLOTS) tb_mail_init(&s.filled[0][tid], 1);
-    if (tid < S::DRAWN) tb_mail_init(&s.mail_mass[tid], 1);
-    tb_mail_init_done();
-    if (tid < S::DRAWN) tb_mail_expect(&s.mail_mass[tid], S::MASS_BYTES);
     __syncthreads();
     tb_cluster_arrive_relaxed<C>();
     tb_wait_for_inputs();
@@ -586,24 +590,17 @@ template <int dtype, int C> TB_DEV void tb_flat_pipe(const tb_cuda_params &param
     const uint32_t cluster = blockIdx.x / C, clusters = gridDim.x / C;
     const uint32_t slots =
         min((tb_dynamic_shared_bytes() - bytes) / (TB_PIPE_WARPS * stride * 16), (uint32_t)TB_PIPE_SLOTS);
-    tb_pipe<dtype, C> pipe = {params,
-                              s,
-                              (uint4 *)(tb_flat_bytes + bytes) +
-                                  (size_t)(warp % TB_PIPE_WARPS) * slots * stride,
-                              stride,
-                              slots,
-                              (int)(blockIdx.x % C),
-                              (int)(threadIdx.x & 31),
-                              warp,
-                              ((uint32_t)params.call.rows - cluster + clusters - 1) / clusters,
-                              cluster,
-                              clusters};
+    tb_pipe<dtype, C> pipe = {
+        params,  s,       (uint4 *)(tb_flat_bytes + bytes) + (size_t)(warp % TB_PIPE_WARPS) * slots * stride,
+        stride,  slots,   (int)(blockIdx.x % C),
+        lane,    warp,    ((uint32_t)params.call.rows - cluster + clusters - 1) / clusters,
+        cluster, clusters};
     if (warp < TB_PIPE_WARPS) {
         pipe.work();
     } else {
         if (warp == TB_PIPE_WARPS) pipe.prepare();
         tb_cluster_wait<C>();
-        if (warp != TB_PIPE_WARPS) pipe.draw();
+        if (warp > TB_PIPE_WARPS) pipe.draw(warp - TB_PIPE_WARPS - 1);
     }
     /* A block has waited for all messages to it, so none is on its way to one that has ended. */
 }
