@@ -25,6 +25,7 @@
 /* The numbers of rows whose maxima, and of which anything is known at a time: see tb_pipe. */
 #define TB_PIPE_RING (2 * TB_PIPE_SLOTS)
 #define TB_PIPE_KNOWN 32
+#define TB_PIPE_GROUP 8 /* rows that are given back together */
 
 /* What is known of a row before its values. */
 typedef struct __align__(16) tb_pipe_row
@@ -62,10 +63,10 @@ template <int C> struct tb_pipe_shared {
     static constexpr uint32_t MASS_BYTES = WARPS * 16 + 8;
     uint2 maximum[TB_PIPE_RING][WARPS]; /* key, status */
     tb_pipe_row row[TB_PIPE_KNOWN];
-    uint2 drawn[DRAWN]; /* key of the maximum, status */
-    /* mbarriers */
-    uint64_t placed[TB_PIPE_KNOWN], known[TB_PIPE_KNOWN], free[TB_PIPE_KNOWN], mail_maximum[TB_PIPE_RING],
-        mail_mass[DRAWN];
+    uint2 drawn[DRAWN];     /* key of the maximum, status */
+    uint32_t placed, known; /* numbers of rows */
+    /* mbarriers; setting one up takes some 30 clocks, so they are few */
+    uint64_t mail_maximum[TB_PIPE_RING], mail_mass[DRAWN], free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
     uint64_t filled[TB_PIPE_WARPS][TB_PIPE_SLOTS];
 };
 
@@ -77,6 +78,28 @@ TB_DEV void tb_wait_here(uint64_t *box, uint32_t parity)
                  "@!done bra again;\n}" ::"r"(tb_shared_address(box)),
                  "r"(parity)
                  : "memory");
+#endif
+}
+
+TB_DEV void tb_publish(uint32_t *count, uint32_t rows)
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    asm volatile("st.release.cta.shared::cta.u32 [%0], %1;" ::"r"(tb_shared_address(count)), "r"(rows)
+                 : "memory");
+#endif
+}
+
+/* Waits until row `i` is published. */
+TB_DEV void tb_wait_row(uint32_t *count, uint32_t i)
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    uint32_t rows;
+    do {
+        asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];"
+                     : "=r"(rows)
+                     : "r"(tb_shared_address(count))
+                     : "memory");
+    } while (rows <= i);
 #endif
 }
 
@@ -95,15 +118,16 @@ TB_DEV bool tb_done_here(uint64_t *box, uint32_t parity)
     return __any_sync(TB_WHOLE_WARP, there);
 }
 
-/* By one thread: a copy of whole vectors to shared memory, which `box` counts. What the warp wrote there by
- * other means must come before. */
-TB_DEV void tb_copy_in(void *to, const void *from, uint32_t bytes, uint64_t *box)
+/* By one thread: a copy of whole vectors to shared memory, which `box` counts. Where the warp may have
+ * written there by other means, `fenced`, that comes before; the fence also waits for all messages to arrive.
+ */
+TB_DEV void tb_copy_in(void *to, const void *from, uint32_t bytes, uint64_t *box, bool fenced)
 {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     tb_mail_expect(box, bytes);
     if (!bytes) return;
+    if (fenced) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     asm volatile(
-        "fence.proxy.async.shared::cta;\n"
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
             tb_shared_address(to)),
         "l"(from), "r"(bytes), "r"(tb_shared_address(box))
@@ -142,6 +166,7 @@ template <int dtype, int C> struct tb_pipe {
     int rank, lane, warp;
     uint32_t rows; /* of this cluster */
     int64_t first_row, row_step;
+    uint32_t fences, copied, copied_end; /* copies that need one; the last copy's part of its chunk */
 
     TB_MEMBER int64_t row_of(uint32_t i) const
     {
@@ -157,7 +182,6 @@ template <int dtype, int C> struct tb_pipe {
                                             (size_t)start * tb_fast_vector<dtype>::bytes,
                                         (uint32_t)count, 0, 1);
         to.share = (to.slice.end + S::WARPS - 1) / S::WARPS;
-        tb_mail_arrive(&s.placed[i % TB_PIPE_KNOWN]);
     }
 
     TB_MEMBER void prepare()
@@ -171,6 +195,7 @@ template <int dtype, int C> struct tb_pipe {
             const int64_t slot = tb_gpu_slot(call, row);
             if (own < min(rows, TB_PIPE_KNOWN)) place(own, start, count);
             __syncwarp();
+            if (i0 == 0 && lane == 0) tb_publish(&s.placed, min(rows, TB_PIPE_KNOWN));
             /* the chain: a temperature and min_p's */
             bool bad = !located || slot < 0;
             law_temper temper = {LAW_SCALED, LAW_LOG2E};
@@ -199,7 +224,9 @@ template <int dtype, int C> struct tb_pipe {
                 ahead &= ~__ballot_sync(TB_WHOLE_WARP, w == some);
             }
             for (uint32_t i = i0; i < min(rows, i0 + 32); i++) {
-                if (i >= TB_PIPE_KNOWN) tb_wait_here(&s.free[i % TB_PIPE_KNOWN], i / TB_PIPE_KNOWN - 1 & 1);
+                if (i >= TB_PIPE_KNOWN && i % TB_PIPE_GROUP == 0)
+                    tb_wait_here(&s.free[i % TB_PIPE_KNOWN / TB_PIPE_GROUP], i / TB_PIPE_KNOWN - 1 & 1);
+                __syncwarp(); /* counts grow in order */
                 if (own != i) continue;
                 if (i >= TB_PIPE_KNOWN) place(i, start, count);
                 tb_pipe_row &to = s.row[i % TB_PIPE_KNOWN];
@@ -209,7 +236,8 @@ template <int dtype, int C> struct tb_pipe {
                 to.flat = temper.mode == LAW_FLAT;
                 to.bad = bad;
                 to.random = random;
-                tb_mail_arrive(&s.known[i % TB_PIPE_KNOWN]);
+                if (i >= TB_PIPE_KNOWN) tb_publish(&s.placed, i + 1);
+                tb_publish(&s.known, i + 1);
             }
             if (rank == 0 && own < rows) tb_fast_advance(params, row, slot);
             __syncwarp();
@@ -217,10 +245,15 @@ template <int dtype, int C> struct tb_pipe {
     }
 
     /* ---- a warp with chunks ---- */
-    TB_MEMBER const tb_pipe_row &row_at(uint64_t *boxes, uint32_t i)
+    TB_MEMBER const tb_pipe_row &row_at(uint32_t *count, uint32_t i)
     {
-        tb_wait_here(&boxes[i % TB_PIPE_KNOWN], i / TB_PIPE_KNOWN & 1);
+        tb_wait_row(count, i);
         return s.row[i % TB_PIPE_KNOWN];
+    }
+    /* By one lane: a group's rows are given back. */
+    TB_MEMBER void give_back(uint32_t i)
+    {
+        tb_mail_arrive(&s.free[i % TB_PIPE_KNOWN / TB_PIPE_GROUP]);
     }
     TB_MEMBER uint32_t mine() const /* this warp's number among the row's */
     {
@@ -245,11 +278,15 @@ template <int dtype, int C> struct tb_pipe {
     TB_MEMBER void ask(const tb_pipe_turn &turn)
     {
         constexpr uint32_t none = tb_minus_infinity<dtype>();
-        const tb_pipe_row &row = row_at(s.placed, turn.row);
+        const tb_pipe_row &row = row_at(&s.placed, turn.row);
         const tb_fast_slice &slice = row.slice;
         uint4 *to = room_of(turn);
         const uint32_t first = min(slice.end, row.share * mine()), end = min(slice.end, first + row.share);
         const uint32_t inner = max(first, slice.whole_first), inner_end = min(end, slice.whole_end);
+        /* only rows that lie otherwise than the one before write where copies go */
+        if (turn.row && (copied != inner - first || copied_end != inner_end - first)) fences = slots;
+        copied = inner - first;
+        copied_end = inner_end - first;
         const uint32_t beyond = end + lane;
         if (beyond < first + (end - first + 31) / 32 * 32)
             to[beyond - first] = make_uint4(none, none, none, none);
@@ -262,7 +299,9 @@ template <int dtype, int C> struct tb_pipe {
         __syncwarp();
         if (lane == 0)
             tb_copy_in(to + (inner - first), slice.base + (size_t)inner * 16,
-                       inner < inner_end ? (inner_end - inner) * 16 : 0, &s.filled[warp][turn.place]);
+                       inner < inner_end ? (inner_end - inner) * 16 : 0, &s.filled[warp][turn.place],
+                       fences != 0);
+        if (fences) fences--;
     }
 
     TB_MEMBER bool filled(const tb_pipe_turn &turn)
@@ -293,6 +332,7 @@ template <int dtype, int C> struct tb_pipe {
         uint32_t status = 0;
         if (__any_sync(TB_WHOLE_WARP, law_isnan(top))) {
             status = TOMBOLA_ROW_NAN;
+            fences = slots;
             top = -LAW_INF;
 #pragma unroll 1
             for (j = 0; j < groups; j++) {
@@ -321,7 +361,7 @@ template <int dtype, int C> struct tb_pipe {
         }
         greatest = tb_warp_max(greatest);
         status = tb_warp_or(status);
-        const tb_pipe_row &row = row_at(s.known, i);
+        const tb_pipe_row &row = row_at(&s.known, i);
         const tb_pipe_kind kind = tb_pipe_kind_of(row, greatest);
         const float maximum = law_key_value(greatest), scale = row.scale, least_t = row.least_t;
         const uint32_t groups = groups_of(row);
@@ -361,7 +401,7 @@ template <int dtype, int C> struct tb_pipe {
             tb_mail_16(&s.mass[place][mine()], drawer,
                        make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), kept, lowest), &s.mail_mass[place]);
             if (mine() == 0) tb_mail_8(&s.drawn[place], drawer, greatest, status, &s.mail_mass[place]);
-            tb_mail_arrive(&s.free[i % TB_PIPE_KNOWN]);
+            if ((i + 1) % TB_PIPE_GROUP == 0 || i + 1 == rows) give_back(i);
         }
     }
 
@@ -449,16 +489,18 @@ template <int dtype, int C> struct tb_pipe {
     /* ---- the warp that draws ---- */
     TB_MEMBER void draw(uint32_t drawer)
     {
-        for (uint32_t i = 0; i < rows; i++) {
-            const tb_pipe_row &row = row_at(s.known, i); /* which says that its place was given back before */
-            const uint32_t turn = i / C, place = turn % S::DRAWN;
-            if ((int)(i % C) == rank && turn % S::DRAWERS == drawer) {
+        for (uint32_t group = 0; group < rows; group += TB_PIPE_GROUP) {
+            tb_wait_row(&s.known, group); /* so the last rows in their place were given back by all */
+            for (uint32_t i = group; i < min(rows, group + TB_PIPE_GROUP); i++) {
+                const uint32_t turn = i / C, place = turn % S::DRAWN;
+                if ((int)(i % C) != rank || turn % S::DRAWERS != drawer) continue;
+                const tb_pipe_row &row = row_at(&s.known, i);
                 tb_mail_wait(&s.mail_mass[place], turn / S::DRAWN & 1);
                 if (lane == 0) tb_mail_expect(&s.mail_mass[place], S::MASS_BYTES);
                 draw_row(row, row_of(i), s.mass[place], s.drawn[place].x, s.drawn[place].y);
                 __syncwarp();
             }
-            if (lane == 0) tb_mail_arrive(&s.free[i % TB_PIPE_KNOWN]);
+            if (lane == 0) give_back(group);
         }
     }
 
@@ -570,26 +612,27 @@ template <int dtype, int C> TB_DEV void tb_flat_pipe(const tb_cuda_params &param
     S &s = *(S *)tb_flat_bytes;
     const int warp = threadIdx.x >> 5;
     const int lane = threadIdx.x & 31;
-    if (warp == 0) {
-        tb_mail_init(&s.placed[lane], 1);
-        tb_mail_init(&s.known[lane], 1);
-        tb_mail_init(&s.free[lane], TB_PIPE_WARPS + S::DRAWERS);
-        if (lane < TB_PIPE_RING) tb_mail_init(&s.mail_maximum[lane], 1);
-        for (int i = lane; i < TB_PIPE_WARPS * TB_PIPE_SLOTS; i += 32) tb_mail_init(&s.filled[0][i], 1);
-        if (lane < S::DRAWN) tb_mail_init(&s.mail_mass[lane], 1);
-        __syncwarp();
-        if (lane == 0) tb_mail_init_done();
-        if (lane < S::DRAWN) tb_mail_expect(&s.mail_mass[lane], S::MASS_BYTES);
-    }
-    __syncthreads();
-    tb_cluster_arrive_relaxed<C>();
-    tb_wait_for_inputs();
     /* a row need not begin at a vector */
     const uint32_t vectors = (uint32_t)(params.call.vocab_size + width - 1) / width + 1,
                    stride = ((vectors + S::WARPS - 1) / S::WARPS + 31) / 32 * 32;
-    const uint32_t cluster = blockIdx.x / C, clusters = gridDim.x / C;
     const uint32_t slots =
         min((tb_dynamic_shared_bytes() - bytes) / (TB_PIPE_WARPS * stride * 16), (uint32_t)TB_PIPE_SLOTS);
+    if (warp < TB_PIPE_WARPS) {
+        if (lane < (int)slots) tb_mail_init(&s.filled[warp][lane], 1);
+    } else if (warp == TB_PIPE_WARPS) {
+        if (lane < TB_PIPE_RING) tb_mail_init(&s.mail_maximum[lane], 1);
+    } else if (warp == TB_PIPE_WARPS + 1) {
+        if (lane < TB_PIPE_KNOWN / TB_PIPE_GROUP) tb_mail_init(&s.free[lane], TB_PIPE_WARPS + S::DRAWERS);
+        if (lane < S::DRAWN) tb_mail_init(&s.mail_mass[lane], 1);
+        if (lane == 0) s.placed = s.known = 0;
+    }
+    __syncwarp();
+    if (lane == 0) tb_mail_init_done();
+    if (warp == TB_PIPE_WARPS + 1 && lane < S::DRAWN) tb_mail_expect(&s.mail_mass[lane], S::MASS_BYTES);
+    __syncthreads();
+    tb_cluster_arrive_relaxed<C>();
+    tb_wait_for_inputs();
+    const uint32_t cluster = blockIdx.x / C, clusters = gridDim.x / C;
     tb_pipe<dtype, C> pipe = {
         params,  s,       (uint4 *)(tb_flat_bytes + bytes) + (size_t)(warp % TB_PIPE_WARPS) * slots * stride,
         stride,  slots,   (int)(blockIdx.x % C),
