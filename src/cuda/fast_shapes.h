@@ -20,10 +20,8 @@
 #define TB_PIPE_C4_BYTES 15872
 #define TB_PIPE_C8_BYTES 19840
 #define TB_PIPE_C16_BYTES 28032
-#define TB_PIPE_SLOTS 4 /* chunks of a warp, at most */
-#ifndef TB_PIPE_WARPS
-#define TB_PIPE_WARPS 16
-#endif
+#define TB_PIPE_SLOTS 4  /* chunks of a warp, at most */
+#define TB_PIPE_WARPS 16 /* of a block, with chunks */
 
 #define TB_WIDE_C1_512_BYTES 30464 /* each of these and what it keeps of the row */
 #define TB_WIDE_C2_512_BYTES 31360

@@ -240,8 +240,10 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     } else {
         if (rows <= sms / 16 && vectors >= 16 * 256) order[n++] = FLAT_C16;
         if (rows <= 3 * (sms / 8 - 1) && vectors >= 8 * 256) order[n++] = FLAT_C8;
+        if (vectors <= 8 * 1024 && rows >= sms * 3 / 4 && (rows <= 2 * sms || vectors <= 4 * 1024))
+            order[n++] = FLAT_C1;
         int pipe = choose_pipe(device, call);
-        if (pipe != FAST_KERNELS) order[n++] = pipe;
+        if (pipe != FAST_KERNELS && vectors >= 8 * 256) order[n++] = pipe;
         if (vectors >= 8 * 256) order[n++] = FLAT_C8;
         order[n++] = FLAT_C1;
         order[n++] = FLAT_C8;
