@@ -51,7 +51,7 @@ template <int C> struct tb_pipe_shared {
     tb_pipe_row row[TB_PIPE_KNOWN];
     uint2 drawn[DRAWN];     /* key of the maximum, status */
     uint32_t placed, known; /* numbers of rows */
-    /* mbarriers; setting one up takes some 30 clocks, so they are few */
+    /* mbarriers; setting one up takes some 50 clocks, so they are few */
     uint64_t mail_maximum[TB_PIPE_RING], mail_mass[DRAWN], free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
     uint64_t filled[TB_PIPE_WARPS][TB_PIPE_SLOTS];
 };
