@@ -314,6 +314,53 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
     return true;
 }
 
+/* ---- the kernel for small kept sets over whole rows: a block a row, which reads it once ---- */
+
+/* At most one temperature, before top_ks, of which one has a k for all slots; or no filter, and the greatest
+ * tokens alone. */
+static bool pick_serves(const tombola_call *call)
+{
+    int64_t k = INT64_MAX;
+    int temperatures = 0;
+    if (call->method != TOMBOLA_EXACT) return false;
+    for (int32_t i = 0; i < call->step_count; i++) {
+        const tombola_step *step = &call->steps[i];
+        if (step->kind == TOMBOLA_TEMPERATURE) {
+            if (i) return false;
+            temperatures++;
+        } else if (step->kind != TOMBOLA_TOP_K) {
+            return false;
+        } else if (!step->k_per_slot && step->k > 0 && step->k < k) {
+            k = step->k;
+        }
+    }
+    if (call->tokens || call->rounds || call->logprobs || call->raw_logprobs || call->ranks ||
+        call->total_mass || call->entropy || call->given_logprobs || call->given_raw_logprobs)
+        return false;
+    if (call->masked_logits == call->data && call->masked_logits) return false;
+    const bool top = (call->top_ids || call->top_logprobs) && call->top_count > 0;
+    if (call->step_count > temperatures) return k <= TB_PICK_MOST && !(top && call->top_raw);
+    return top && call->top_count <= TB_PICK_MOST && !call->top_logprobs && !call->kept_ids &&
+           !call->kept_count && !call->kept_mass && !call->probabilities && !call->masked_logits;
+}
+
+static bool pick_suits(const tb_cuda_device *device, const tombola_call *call)
+{
+    if (call->rows < device->multiprocessors / 3 || call->vocab_size < 16384) return false;
+    return call->kind == TOMBOLA_PROBABILITIES || call->probabilities || call->masked_logits ||
+           (call->top_ids && call->top_count > 0) || (call->kept_ids && call->kept_capacity > 256);
+}
+
+static void add_pick(tb_cuda_plan *plan, const tombola_call *call)
+{
+    static const char *const names[] = NAMES("pick");
+    plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = names[call->dtype],
+                                                          .grid = (unsigned)call->rows,
+                                                          .threads = TB_PICK_THREADS,
+                                                          .cluster = 1,
+                                                          .shared_bytes = TB_PICK_BYTES};
+}
+
 /* ---- the generic kernel: a block a row, or a cluster of blocks where rows are few ---- */
 
 #define ROOM_BYTES (48 * 1024) /* no block has more static shared memory */
@@ -355,7 +402,8 @@ const char *const tb_cuda_variants[] = {
     "stream_c4_256", "stream_c8_256", "stream_c16_256",
     "flat_c1_512",   "flat_c8_256",   "flat_c16_256",
     "wide_c1_512",   "wide_c2_512",   "wide_c8_256",
-    "wide_c16_256",  "rejection",     NULL,
+    "wide_c16_256",  "pick",          "rejection",
+    NULL,
 };
 
 /* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
@@ -378,8 +426,11 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
     bool usual = !forced || !strcmp(forced, "generic") || !strcmp(forced, exact ? "generic" : "rejection");
     unsigned blocks = forced_blocks(device, forced, "generic_c");
     unsigned whole = forced_blocks(device, forced, "whole_c");
-    if ((whole || (!forced && whole_suits(device, call))) && whole_serves(call) &&
-        add_whole(&plan, device, call, whole)) {
+    const bool pick = forced ? !strcmp(forced, "pick") : pick_suits(device, call);
+    if (pick && pick_serves(call)) {
+        add_pick(&plan, call);
+    } else if ((whole || (!forced && whole_suits(device, call))) && whole_serves(call) &&
+               add_whole(&plan, device, call, whole)) {
         /* done */
     } else if ((!forced || !usual) && add_fast(&plan, device, call, forced)) {
         /* the fast kernels' */
