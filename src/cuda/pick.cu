@@ -4,7 +4,7 @@
 extern __shared__ uint4 tb_pick_bytes[];
 
 #define TB_PICK_KERNEL(name, dtype)                                                                          \
-    extern "C" __global__ void __launch_bounds__(TB_PICK_THREADS, 4)                                         \
+    extern "C" __global__ void __launch_bounds__(TB_PICK_THREADS, 1)                                         \
         tombola_pick_##name(const __grid_constant__ tb_cuda_params params)                                   \
     {                                                                                                        \
         tb_wait_for_inputs();                                                                                \

@@ -255,8 +255,9 @@ static bool whole_serves(const tombola_call *call)
     fast_chain chain = read_chain(call);
     if (call->method != TOMBOLA_EXACT || !chain.served) return false;
     if (call->tokens || call->rounds || call->logprobs || call->raw_logprobs || call->ranks ||
-        call->entropy || call->top_ids || call->top_logprobs || call->given_logprobs ||
-        call->given_raw_logprobs)
+        call->entropy || call->given_logprobs || call->given_raw_logprobs)
+        return false;
+    if (tb_wants_top(call) && (call->top_count > TB_PICK_MOST || (call->top_raw && call->step_count)))
         return false;
     return !call->total_mass || !chain.filtered;
 }
@@ -267,18 +268,25 @@ static bool whole_serves(const tombola_call *call)
 static bool whole_suits(const tb_cuda_device *device, const tombola_call *call)
 {
     if (call->kind != TOMBOLA_PROBABILITIES && !call->probabilities && !call->masked_logits &&
-        !(call->kept_ids && call->kept_capacity > 256))
+        !tb_wants_top(call) && !(call->kept_ids && call->kept_capacity > 256))
         return false;
     return !read_chain(call).filtered || call->rows <= device->multiprocessors / (call->kept_ids ? 4 : 1);
+}
+
+static bool whole_lists(const tombola_call *call)
+{
+    return tb_wants_top(call) || tb_is_pick(call, call->steps);
 }
 
 /* Bytes of a block's share of a row, and of what lies beside it. */
 static int64_t whole_shared(const tombola_call *call, unsigned blocks)
 {
     const int64_t warps = TB_WHOLE_THREADS / 32;
-    int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps;
-    return TB_WHOLE_FIXED_BYTES + blocks * warps * TB_WHOLE_WARP_BYTES +
-           (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
+    int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps,
+            bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
+    if (whole_lists(call)) /* the list takes the row's place */
+        bytes = TB_WHOLE_OWN_BYTES + (bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes);
+    return TB_WHOLE_FIXED_BYTES + blocks * warps * TB_WHOLE_WARP_BYTES + bytes;
 }
 
 static bool whole_fits(const tb_cuda_device *device, const tombola_call *call, unsigned blocks)
@@ -294,9 +302,9 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
 {
     static const char *const names[] = NAMES("whole");
     if (!blocks) {
-        /* Three blocks a multiprocessor, so that one reads while others compute and write; where rows are
-         * few, more blocks a row, down to 16 KB each. */
-        const int64_t third = (device->shared_bytes + 1024) / 3 - 1024;
+        /* Three blocks a multiprocessor, so that one reads while others compute and write (two, where they
+         * have lists too); where rows are few, more blocks a row, down to 16 KB each. */
+        const int64_t third = (device->shared_bytes + 1024) / (whole_lists(call) ? 2 : 3) - 1024;
         const unsigned most = device->major < 9 ? 1 : device->major < 12 ? 16 : 8;
         blocks = 1;
         while (blocks < most && whole_shared(call, blocks) > third) blocks *= 2;
@@ -316,47 +324,25 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
 
 /* ---- the kernel for small kept sets over whole rows: a block a row, which reads it once ---- */
 
-/* At most one temperature, before top_ks, of which one has a k for all slots; or no filter, and the greatest
- * tokens alone. */
-static bool pick_serves(const tombola_call *call)
-{
-    int64_t k = INT64_MAX;
-    int temperatures = 0;
-    if (call->method != TOMBOLA_EXACT) return false;
-    for (int32_t i = 0; i < call->step_count; i++) {
-        const tombola_step *step = &call->steps[i];
-        if (step->kind == TOMBOLA_TEMPERATURE) {
-            if (i) return false;
-            temperatures++;
-        } else if (step->kind != TOMBOLA_TOP_K) {
-            return false;
-        } else if (!step->k_per_slot && step->k > 0 && step->k < k) {
-            k = step->k;
-        }
-    }
-    if (call->tokens || call->rounds || call->logprobs || call->raw_logprobs || call->ranks ||
-        call->total_mass || call->entropy || call->given_logprobs || call->given_raw_logprobs)
-        return false;
-    if (call->masked_logits == call->data && call->masked_logits) return false;
-    const bool top = (call->top_ids || call->top_logprobs) && call->top_count > 0;
-    if (call->step_count > temperatures) return k <= TB_PICK_MOST && !(top && call->top_raw);
-    return top && call->top_count <= TB_PICK_MOST && !call->top_logprobs && !call->kept_ids &&
-           !call->kept_count && !call->kept_mass && !call->probabilities && !call->masked_logits;
-}
-
 static bool pick_suits(const tb_cuda_device *device, const tombola_call *call)
 {
     if (call->rows < device->multiprocessors / 3 || call->vocab_size < 16384) return false;
     return call->kind == TOMBOLA_PROBABILITIES || call->probabilities || call->masked_logits ||
-           (call->top_ids && call->top_count > 0) || (call->kept_ids && call->kept_capacity > 256);
+           tb_wants_top(call) || (call->kept_ids && call->kept_capacity > 256);
 }
 
-static void add_pick(tb_cuda_plan *plan, const tombola_call *call)
+/* `threads` of a block; 0: as many as suit the batch, of which a multiprocessor then has about a thousand. */
+static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                     unsigned threads)
 {
     static const char *const names[] = NAMES("pick");
+    if (!threads)
+        threads = call->rows <= device->multiprocessors       ? 1024
+                  : call->rows <= 2 * device->multiprocessors ? 512
+                                                              : 256;
     plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = names[call->dtype],
                                                           .grid = (unsigned)call->rows,
-                                                          .threads = TB_PICK_THREADS,
+                                                          .threads = threads,
                                                           .cluster = 1,
                                                           .shared_bytes = TB_PICK_BYTES};
 }
@@ -394,16 +380,13 @@ static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 }
 
 const char *const tb_cuda_variants[] = {
-    "generic",       "generic_c1",    "generic_c2",
-    "generic_c4",    "generic_c8",    "generic_c16",
-    "whole_c1",      "whole_c2",      "whole_c4",
-    "whole_c8",      "whole_c16",     "stream_c1_512",
-    "stream_c1_256", "stream_c2_512", "stream_c1_512r",
-    "stream_c4_256", "stream_c8_256", "stream_c16_256",
-    "flat_c1_512",   "flat_c8_256",   "flat_c16_256",
-    "wide_c1_512",   "wide_c2_512",   "wide_c8_256",
-    "wide_c16_256",  "pick",          "rejection",
-    NULL,
+    "generic",       "generic_c1",     "generic_c2",     "generic_c4",
+    "generic_c8",    "generic_c16",    "whole_c1",       "whole_c2",
+    "whole_c4",      "whole_c8",       "whole_c16",      "stream_c1_512",
+    "stream_c1_256", "stream_c2_512",  "stream_c1_512r", "stream_c4_256",
+    "stream_c8_256", "stream_c16_256", "flat_c1_512",    "flat_c8_256",
+    "flat_c16_256",  "wide_c1_512",    "wide_c2_512",    "wide_c8_256",
+    "wide_c16_256",  "pick",           "rejection",      NULL,
 };
 
 /* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
@@ -426,9 +409,14 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
     bool usual = !forced || !strcmp(forced, "generic") || !strcmp(forced, exact ? "generic" : "rejection");
     unsigned blocks = forced_blocks(device, forced, "generic_c");
     unsigned whole = forced_blocks(device, forced, "whole_c");
-    const bool pick = forced ? !strcmp(forced, "pick") : pick_suits(device, call);
-    if (pick && pick_serves(call)) {
-        add_pick(&plan, call);
+    const unsigned threads = !forced                        ? 0
+                             : !strcmp(forced, "pick_256")  ? 256
+                             : !strcmp(forced, "pick_512")  ? 512
+                             : !strcmp(forced, "pick_1024") ? 1024
+                                                            : 0;
+    const bool pick = forced ? threads > 0 : pick_suits(device, call);
+    if (pick && call->method == TOMBOLA_EXACT && tb_is_pick(call, call->steps)) {
+        add_pick(&plan, device, call, threads);
     } else if ((whole || (!forced && whole_suits(device, call))) && whole_serves(call) &&
                add_whole(&plan, device, call, whole)) {
         /* done */

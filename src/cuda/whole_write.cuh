@@ -4,7 +4,7 @@
 #ifndef TB_CUDA_WHOLE_WRITE_CUH
 #define TB_CUDA_WHOLE_WRITE_CUH
 
-#include "whole_select.cuh"
+#include "whole_pick.cuh"
 
 /* Renormalised probabilities. `stored`: the ratios lie where the values were, and all tokens are kept. */
 template <class R>
@@ -137,6 +137,8 @@ TB_DEV void tb_whole_write_void(const R &r, const tombola_call &call, int64_t in
     tb_fill_row(call.kept_ids, index, call.kept_capacity, -1);
     tb_fill_row(call.kept_mass, index, 1, (uint64_t)0);
     tb_fill_row(call.total_mass, index, 1, (uint64_t)0);
+    tb_fill_row(call.top_ids, index, call.top_count, -1);
+    tb_fill_row(call.top_logprobs, index, call.top_count, law_float(LAW_NAN_BITS));
 }
 
 /* The row's chain, on the row in shared memory. */
@@ -176,8 +178,9 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
 {
     typedef tb_whole_row<dtype> R;
     const tombola_call &call = params.call;
+    const bool top = tb_wants_top(&call), pick = tb_is_pick(&call, params.steps);
     R r;
-    tb_whole_lay_out(r, memory, team);
+    tb_whole_lay_out(r, memory, team, top || pick);
     int64_t start, length;
     const bool located = tb_gpu_locate(call, index, &start, &length);
     r.part =
@@ -185,7 +188,7 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     const int64_t slot = tb_gpu_slot(call, index);
     const bool writes = threadIdx.x == 0 && r.team.rank == 0;
     if (call.advance_offsets && slot >= 0 && writes) tb_next_offsets(params)[index] = call.offsets[slot] + 1;
-    uint32_t status = tb_whole_read(r, params, located, slot);
+    uint32_t status = tb_whole_read(r, params, located, slot, pick);
     if (r.s->chain.bad) status = TOMBOLA_ROW_BAD_PARAM;
     if (status & (TOMBOLA_ROW_BAD_PARAM | TOMBOLA_ROW_EMPTY)) {
         tb_whole_arrive(r);
@@ -196,18 +199,19 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     const bool probabilities = call.kind == TOMBOLA_PROBABILITIES,
                ids = call.kept_ids && call.kept_capacity > 0;
     r.weigher = tb_make_weigher(probabilities, law_key_value(r.greatest));
+    if (pick && tb_whole_pick(r, call, index, start, status)) return;
     const tb_facts facts = {status, 0, r.greatest, 0};
     const uint64_t all = tb_floor_of_all(facts, probabilities);
     tb_whole_set set = {all, 0, 0, false};
     if (call.step_count) tb_whole_run_chain(r, call, &set);
 
-    const bool weigh = call.probabilities || call.kept_mass || call.total_mass;
+    const bool weigh = call.probabilities || call.kept_mass || call.total_mass || (top && call.top_logprobs);
     bool stored = false;
     const uint4 *counts = NULL;
     if (ids || (!set.measured && (weigh || call.kept_count))) {
         /* softmax alone: what is written is made from the ratios, once */
         stored = R::dtype == TOMBOLA_F32 && r.weigher.plain && set.floor == all && call.probabilities &&
-                 !call.masked_logits && !ids && !call.kept_count;
+                 !call.masked_logits && !ids && !call.kept_count && !top;
         counts = tb_whole_measure(r, &set,
                                   stored                   ? TB_WEIGH_AND_STORE
                                   : weigh && !set.measured ? TB_WEIGH
@@ -221,10 +225,11 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     }
     if (ids)
         tb_whole_write_ids(r, call.kept_ids + index * call.kept_capacity, call.kept_capacity, set, counts);
-    tb_whole_arrive(r);
+    if (!top) tb_whole_arrive(r);
     if (call.masked_logits) tb_whole_write_masked(r, tb_masked_row(call, index, start), set);
     if (call.probabilities)
         tb_whole_write_probabilities(r, call.probabilities + index * call.probabilities_stride, set, stored);
+    if (top) tb_whole_write_top(r, call, index, set);
     tb_whole_wait(r); /* nobody leaves whose shared memory is being read */
 }
 
