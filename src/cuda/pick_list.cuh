@@ -15,13 +15,16 @@
 
 typedef struct tb_pick_shared {
     uint64_t place[TB_PICK_LIST]; /* in index order, each warp's part of it */
-    uint16_t ref[TB_PICK_LIST];   /* of listed tokens, bin by bin */
+    union {
+        uint16_t ref[TB_PICK_LIST]; /* of listed tokens, bin by bin */
+        uint64_t mass[TB_PICK_BINS];
+    };
     union {
         uint32_t bin[TB_PICK_BINS];
         uint32_t sample[TB_PICK_SAMPLERS]; /* keys of the greatest of each one's part of the sample */
     };
     uint32_t count[32], flags[32], greatest[32]; /* of warps */
-    uint64_t word[4];                            /* one thread to all */
+    uint64_t word[4], least[32];                 /* one thread to all, warps to all */
     tb_whole_chain chain;
     tb_scratch scratch;
 } tb_pick_shared;
@@ -32,8 +35,8 @@ static_assert(sizeof(tb_pick_shared) <= TB_PICK_LIST_BYTES && TB_PICK_LIST_BYTES
 typedef struct tb_pick_row {
     tb_pick_shared *s;
     tb_team team;
-    uint32_t bound, least, greatest; /* keys: all tokens from `bound` on are listed; K0's */
-    uint32_t listed, first, mine;    /* tokens; this warp's begin, and their number */
+    uint32_t bound, greatest;     /* keys: all tokens from `bound` on are listed */
+    uint32_t listed, first, mine; /* tokens; this warp's begin, and their number */
     bool by_index;
     tb_weigher weigher;
 } tb_pick_row;
@@ -141,8 +144,32 @@ TB_DEV uint32_t tb_pick_greater(const tb_pick_shared *s, uint64_t place, uint32_
     return n;
 }
 
+/* The place of token number `number` (from 0) of those of one key, which are listed in index order. */
+TB_CALL uint64_t tb_pick_equal(const tb_pick_row &p, uint32_t key, uint32_t number)
+{
+    tb_pick_shared *s = p.s;
+    uint32_t n = 0;
+    tb_pick_each(p, [&](uint64_t place, uint32_t) { n += tb_place_key(place) == key; });
+    n = tb_warp_sum(n);
+    __syncthreads();
+    if (tb_lane() == 0) s->flags[tb_warp()] = n;
+    __syncthreads();
+    uint32_t before = tb_warp_sum(tb_lane() < tb_warp() ? s->flags[tb_lane()] : 0);
+    if (before <= number && number - before < n) {
+        for (uint32_t i = 0; i < p.mine; i += 32) { /* whole warps */
+            uint64_t place = i + tb_lane() < p.mine ? s->place[p.first + i + tb_lane()] : 0;
+            uint32_t equal = __ballot_sync(TB_WHOLE_WARP, tb_place_key(place) == key),
+                     lower = equal & ((1u << tb_lane()) - 1);
+            if ((equal >> tb_lane() & 1) && before + (uint32_t)__popc(lower) == number) s->word[3] = place;
+            before += (uint32_t)__popc(equal);
+        }
+    }
+    __syncthreads();
+    return s->word[3];
+}
+
 /* The place of listed token number `number` of the order (from 0). */
-TB_DEV uint64_t tb_pick_find(tb_pick_row &p, uint32_t number)
+TB_CALL uint64_t tb_pick_find(tb_pick_row &p, uint32_t number)
 {
     tb_pick_shared *s = p.s;
     uint32_t low = p.bound, high = p.greatest, above = 0, crowd;
@@ -166,25 +193,94 @@ TB_DEV uint64_t tb_pick_find(tb_pick_row &p, uint32_t number)
         linear = false;
         if (low == high) break;
     }
-    /* tokens of one value: in index order, as they are listed */
-    uint32_t n = 0;
-    tb_pick_each(p, [&](uint64_t place, uint32_t) { n += tb_place_key(place) == low; });
-    n = tb_warp_sum(n);
-    __syncthreads();
-    if (tb_lane() == 0) s->flags[tb_warp()] = n;
-    __syncthreads();
-    uint32_t before = above + tb_warp_sum(tb_lane() < tb_warp() ? s->flags[tb_lane()] : 0);
-    if (before <= number && number - before < n) {
-        for (uint32_t i = 0; i < p.mine; i += 32) { /* whole warps */
-            uint64_t place = i + tb_lane() < p.mine ? s->place[p.first + i + tb_lane()] : 0;
-            uint32_t equal = __ballot_sync(TB_WHOLE_WARP, tb_place_key(place) == low),
-                     lower = equal & ((1u << tb_lane()) - 1);
-            if ((equal >> tb_lane() & 1) && before + (uint32_t)__popc(lower) == number) s->word[3] = place;
-            before += (uint32_t)__popc(equal);
+    return tb_pick_equal(p, low, number - above);
+}
+
+/* The last listed token with less than `target` mass in greater ones (TIES_ALL: in greater values), which the
+ * list has: the floor that keeps it. */
+TB_CALL uint64_t tb_pick_cut(tb_pick_row &p, uint64_t target)
+{
+    constexpr int EACH = 4;
+    tb_pick_shared *s = p.s;
+    uint32_t low = p.bound, high = p.greatest, above = 0;
+    uint64_t mass_above = 0;
+    bool linear = !p.weigher.probabilities;
+#pragma unroll 1
+    for (;;) {
+        const tb_whole_bins bins = tb_whole_make_bins<TB_PICK_BINS>(low, high, linear);
+        __syncthreads();
+        for (uint32_t b = threadIdx.x; b < TB_PICK_BINS; b += blockDim.x) s->bin[b] = 0, s->mass[b] = 0;
+        __syncthreads();
+        tb_pick_each(p, [&](uint64_t place, uint32_t) {
+            if (!tb_pick_within(bins, place)) return;
+            const uint32_t b = tb_pick_bin(bins, place);
+            atomicAdd(&s->bin[b], 1u);
+            atomicAdd((unsigned long long *)&s->mass[b],
+                      (unsigned long long)tb_weight(p.weigher, law_key_value(tb_place_key(place))));
+        });
+        __syncthreads();
+        const bool there = threadIdx.x < TB_PICK_BINS / EACH;
+        uint32_t n[EACH], sum_n = 0, all, best = 0;
+        uint64_t m[EACH], sum_m = 0, all_m;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            n[i] = there ? s->bin[threadIdx.x * EACH + i] : 0;
+            m[i] = there ? s->mass[threadIdx.x * EACH + i] : 0;
+            sum_n += n[i];
+            sum_m += m[i];
         }
+        uint32_t before = tb_block_scan(&s->scratch, sum_n, &all), best_n = 0, best_before = 0;
+        uint64_t before_m = mass_above + tb_block_scan64(&s->scratch, sum_m, &all_m), best_m = 0;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            if (n[i] && before_m < target) {
+                best = threadIdx.x * EACH + i + 1;
+                best_n = n[i];
+                best_before = before;
+                best_m = before_m;
+            }
+            if (there) s->bin[threadIdx.x * EACH + i] = before;
+            before += n[i];
+            before_m += m[i];
+        }
+        const uint32_t last = tb_block_max(&s->scratch, best);
+        if (best == last) {
+            s->word[0] = best_n;
+            s->word[1] = best_before;
+            s->word[2] = best_m;
+        }
+        __syncthreads();
+        const uint32_t b = last - 1, inside = (uint32_t)s->word[0], begin = (uint32_t)s->word[1];
+        mass_above = s->word[2];
+        if (inside <= TB_PICK_CROWD) {
+            tb_pick_refer(p, bins, b, b);
+            uint64_t floor = 0;
+            if (threadIdx.x < inside) {
+                uint64_t place = s->place[s->ref[begin + threadIdx.x]], mass = mass_above,
+                         own = p.by_index ? place : tb_floor_of_key(tb_place_key(place)),
+                         least = p.by_index ? place : tb_floor_of_key(tb_place_key(place) + 1) - 1;
+                for (uint32_t i = begin; i < begin + inside; i++) {
+                    uint64_t other = s->place[s->ref[i]];
+                    if (other > least) mass += tb_weight(p.weigher, law_key_value(tb_place_key(other)));
+                }
+                if (mass < target) floor = ~own;
+            }
+            floor = tb_warp_max64(floor);
+            if (tb_lane() == 0) s->least[tb_warp()] = floor;
+            __syncthreads();
+            return ~tb_warp_max64(tb_lane() < blockDim.x / 32 ? s->least[tb_lane()] : 0);
+        }
+        above += begin;
+        tb_whole_narrow<TB_PICK_BINS>(bins, b, &low, &high);
+        linear = false;
+        if (low < high) continue;
+        if (!p.by_index) return tb_floor_of_key(low);
+        const uint64_t w = tb_weight(p.weigher, law_key_value(low));
+        uint32_t stay = inside;
+        if (w && (target - mass_above + w - 1) / w < stay)
+            stay = (uint32_t)((target - mass_above + w - 1) / w);
+        return tb_pick_equal(p, low, stay - 1);
     }
-    __syncthreads();
-    return s->word[3];
 }
 
 /* ---- outputs ---- */
@@ -285,29 +381,47 @@ TB_DEV void tb_pick_write_top(tb_pick_row &p, const tombola_call &call, int64_t 
     }
 }
 
-/* All outputs from the list, under a chain that keeps the k greatest tokens (TB_NO_COUNT: all of the list).
- * A block writes elements [begin, end) of what is as long as the row. */
-template <int dtype>
-TB_DEV void tb_pick_write(tb_pick_row &p, const tombola_call &call, int64_t index, int64_t start, uint32_t k,
-                          uint32_t status, uint32_t begin, uint32_t end)
+/* All outputs from the list, which has what the chain keeps (a `total` other than 0: the mass that top_p is a
+ * fraction of). A block writes elements [begin, end) of what is as long as the row; `filled`: the masked
+ * logits, or where there are none the probabilities, need but those of the kept tokens. */
+TB_CALL void tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_whole_chain &chain,
+                           uint64_t total, int64_t index, int64_t start, uint32_t status, uint32_t begin,
+                           uint32_t end, bool filled)
 {
     tb_pick_shared *s = p.s;
-    constexpr uint32_t bytes = dtype == TOMBOLA_F32 ? 4 : 2;
+    const uint32_t bytes = tb_bytes(call.dtype);
+    p.by_index = call.ties == TOMBOLA_TIES_INDEX;
+    p.weigher = tb_make_weigher(call.kind == TOMBOLA_PROBABILITIES, law_key_value(p.greatest));
+    const bool greedy = chain.temperature != 1.0f && !tb_set_temperature(&p.weigher, chain.temperature);
+    if (greedy) p.by_index = true;
     uint64_t floor = 0, mass = 0;
-    if (k < p.listed) {
-        floor = tb_pick_find(p, k - 1);
-        if (!p.by_index) floor = tb_floor_of_key(tb_place_key(floor));
-    }
     uint32_t kept = p.listed;
-    if (k < p.listed || call.kept_mass || call.probabilities || call.top_logprobs) {
+    auto keep = [&](uint32_t k) {
+        if (k >= p.listed) return;
+        uint64_t place = tb_pick_find(p, k - 1);
+        if (!p.by_index) place = tb_floor_of_key(tb_place_key(place));
+        if (place > floor) floor = place;
+    };
+    auto measure = [&]() {
         kept = 0;
+        mass = 0;
         tb_pick_each(p, [&](uint64_t place, uint32_t) {
             if (place < floor) return;
             kept++;
             mass += tb_weight(p.weigher, law_key_value(tb_place_key(place)));
         });
         tb_block_sums(&s->scratch, &mass, &kept);
+    };
+    const bool top_p = chain.p < 1.0f && !greedy;
+    const uint32_t k = top_p || chain.k_before < chain.k_after ? chain.k_before : chain.k_after;
+    keep(greedy ? 1 : k);
+    if (top_p) {
+        if (!total) measure();
+        uint64_t place = tb_pick_cut(p, law_top_p_target(chain.p, total ? total : mass));
+        if (place > floor) floor = place;
+        if (chain.k_after < k) keep(chain.k_after);
     }
+    if (floor || call.kept_mass || call.probabilities || call.top_logprobs) measure();
     if (threadIdx.x == 0 && p.team.rank == 0) {
         if (call.status) call.status[index] = status;
         if (call.kept_count) call.kept_count[index] = (int32_t)kept;
@@ -317,8 +431,8 @@ TB_DEV void tb_pick_write(tb_pick_row &p, const tombola_call &call, int64_t inde
         tb_pick_write_ids(p, call.kept_ids + index * call.kept_capacity, call.kept_capacity, floor);
     char *masked = call.masked_logits ? tb_masked_row(call, index, start) : NULL;
     float *out = call.probabilities ? call.probabilities + index * call.probabilities_stride : NULL;
-    if (masked) tb_flood(masked, bytes, begin, end, tb_masked_word(dtype));
-    if (out) tb_flood((char *)out, 4, begin, end, 0);
+    if (masked && !filled) tb_flood(masked, bytes, begin, end, tb_masked_word(call.dtype));
+    if (out && (masked || !filled)) tb_flood((char *)out, 4, begin, end, 0);
     if (masked || out) {
         const char *data = (const char *)call.data + (size_t)start * bytes;
         const float scale = tb_renorm_scale(p.weigher, mass);
@@ -334,16 +448,6 @@ TB_DEV void tb_pick_write(tb_pick_row &p, const tombola_call &call, int64_t inde
     }
     if (call.top_count > 0 && (call.top_ids || call.top_logprobs))
         tb_pick_write_top(p, call, index, kept, mass);
-}
-
-/* Readies the list of a row whose greatest key is known. Returns k, which a temperature of 0 makes 1. */
-TB_DEV uint32_t tb_pick_begin(tb_pick_row &p, const tombola_call &call, float temperature, uint32_t k)
-{
-    p.by_index = call.ties == TOMBOLA_TIES_INDEX;
-    p.weigher = tb_make_weigher(call.kind == TOMBOLA_PROBABILITIES, law_key_value(p.greatest));
-    if (temperature == 1.0f || tb_set_temperature(&p.weigher, temperature)) return k;
-    p.by_index = true;
-    return 1;
 }
 
 #endif

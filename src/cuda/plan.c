@@ -270,12 +270,14 @@ static bool whole_suits(const tb_cuda_device *device, const tombola_call *call)
     if (call->kind != TOMBOLA_PROBABILITIES && !call->probabilities && !call->masked_logits &&
         !tb_wants_top(call) && !(call->kept_ids && call->kept_capacity > 256))
         return false;
-    return !read_chain(call).filtered || call->rows <= device->multiprocessors / (call->kept_ids ? 4 : 1);
+    bool filters = false; /* a temperature of 0 is none: what it keeps is found in the first look */
+    for (int32_t i = 0; i < call->step_count; i++) filters |= call->steps[i].kind != TOMBOLA_TEMPERATURE;
+    return !filters || call->rows <= device->multiprocessors / (call->kept_ids ? 4 : 1);
 }
 
 static bool whole_lists(const tombola_call *call)
 {
-    return tb_wants_top(call) || tb_is_pick(call, call->steps);
+    return tb_wants_top(call) || tb_pick_kind(call, call->steps) != TB_PICK_NEVER;
 }
 
 /* Bytes of a block's share of a row, and of what lies beside it. */
@@ -285,7 +287,7 @@ static int64_t whole_shared(const tombola_call *call, unsigned blocks)
     int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps,
             bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
     if (whole_lists(call)) /* the list takes the row's place */
-        bytes = TB_WHOLE_OWN_BYTES + (bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes);
+        bytes = bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes;
     return TB_WHOLE_FIXED_BYTES + blocks * warps * TB_WHOLE_WARP_BYTES + bytes;
 }
 
@@ -302,9 +304,9 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
 {
     static const char *const names[] = NAMES("whole");
     if (!blocks) {
-        /* Three blocks a multiprocessor, so that one reads while others compute and write (two, where they
-         * have lists too); where rows are few, more blocks a row, down to 16 KB each. */
-        const int64_t third = (device->shared_bytes + 1024) / (whole_lists(call) ? 2 : 3) - 1024;
+        /* Three blocks a multiprocessor, so that one reads while others compute and write; where rows are
+         * few, more blocks a row, down to 16 KB each. */
+        const int64_t third = (device->shared_bytes + 1024) / 3 - 1024;
         const unsigned most = device->major < 9 ? 1 : device->major < 12 ? 16 : 8;
         blocks = 1;
         while (blocks < most && whole_shared(call, blocks) > third) blocks *= 2;
@@ -415,7 +417,7 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
                              : !strcmp(forced, "pick_1024") ? 1024
                                                             : 0;
     const bool pick = forced ? threads > 0 : pick_suits(device, call);
-    if (pick && call->method == TOMBOLA_EXACT && tb_is_pick(call, call->steps)) {
+    if (pick && call->method == TOMBOLA_EXACT && tb_pick_kind(call, call->steps) != TB_PICK_NEVER) {
         add_pick(&plan, device, call, threads);
     } else if ((whole || (!forced && whole_suits(device, call))) && whole_serves(call) &&
                add_whole(&plan, device, call, whole)) {

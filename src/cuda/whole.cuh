@@ -18,8 +18,10 @@
 #endif
 
 #define TB_WHOLE_WARPS (TB_WHOLE_THREADS / 32)
-#define TB_WHOLE_BINS 384                    /* a multiple of the greatest team */
-#define TB_WHOLE_LIST TB_WHOLE_THREADS       /* one token a thread */
+#define TB_WHOLE_BINS 384              /* a multiple of the greatest team */
+#define TB_WHOLE_LIST TB_WHOLE_THREADS /* one token a thread */
+#define TB_WHOLE_SEGMENT 94            /* listed tokens of a warp: so many fit the place of the bins */
+#define TB_WHOLE_OWN (TB_WHOLE_SEGMENT * TB_WHOLE_WARPS)
 #define TB_WHOLE_GROUPS (TB_WHOLE_WARPS * 4) /* of a block: eight lanes' elements, whose maximum is known */
 
 /* A chain with at most one temperature, before the filters, and at most one top_p: top_k and min_p steps
@@ -43,7 +45,6 @@ typedef struct tb_whole_shared {
     uint64_t box[2]; /* mbarriers of the exchanges, in turns */
     tb_whole_chain chain;
     tb_scratch scratch;
-    uint64_t least_place[TB_WHOLE_WARPS];
     uint32_t cursor;
     union {
         struct {
@@ -53,6 +54,10 @@ typedef struct tb_whole_shared {
         struct {
             uint64_t own[TB_WHOLE_LIST], list[TB_WHOLE_LIST]; /* places: this block's, and the team's */
             uint64_t weight[TB_WHOLE_LIST];
+        };
+        struct {
+            uint64_t listed[TB_WHOLE_OWN]; /* places, a segment for each warp: where few tokens are wanted */
+            uint64_t listed_mass[TB_WHOLE_WARPS];
         };
     };
 } tb_whole_shared;
@@ -65,6 +70,13 @@ typedef struct tb_whole_part {
     uint32_t shift, length, first, end;
     uint32_t inner; /* vectors of each lane, from the first on, that surely lie inside the row */
 } tb_whole_part;
+
+/* A word for each warp, of those in the scratch that nothing else here needs. */
+TB_DEV uint64_t *tb_whole_words(tb_whole_shared *s)
+{
+    static_assert(TB_WHOLE_WARPS == 8, "tb_scratch");
+    return &s->scratch.team[0][0];
+}
 
 /* What each thread knows of its row. */
 template <int dtype_> struct tb_whole_row {
@@ -86,7 +98,7 @@ template <int dtype_> struct tb_whole_row {
 
 static_assert(sizeof(tb_whole_shared) <= TB_WHOLE_FIXED_BYTES && TB_WHOLE_FIXED_BYTES % 16 == 0, "plan.c");
 
-template <class R> TB_DEV void tb_whole_lay_out(R &r, char *memory, const tb_team &team, bool lists)
+template <class R> TB_DEV void tb_whole_lay_out(R &r, char *memory, const tb_team &team)
 {
     uint32_t warps = team.size * TB_WHOLE_WARPS;
     r.s = (tb_whole_shared *)memory;
@@ -94,8 +106,7 @@ template <class R> TB_DEV void tb_whole_lay_out(R &r, char *memory, const tb_tea
     r.spread = r.group + warps;
     r.mail = r.spread + warps;
     r.flags = (uint32_t *)(r.mail + 2 * warps);
-    r.own = (uint64_t *)(r.flags + warps);
-    r.keep = (uint4 *)((char *)r.own + (lists ? TB_WHOLE_OWN_BYTES : 0));
+    r.keep = (uint4 *)(r.flags + warps);
     r.team = team;
     r.turn = 0;
     r.pulled = false;

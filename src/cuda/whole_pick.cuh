@@ -1,6 +1,6 @@
 /*
- * Lists of a row that lies in the shared memory of its team: each block's tokens from a bound on, then all of
- * them in each block, where the row was.
+ * Lists of a row that lies in the shared memory of its team: kept ids, and where few tokens are wanted all
+ * that reach a bound, of which every block gets the list in place of the row.
  */
 #ifndef TB_CUDA_WHOLE_PICK_CUH
 #define TB_CUDA_WHOLE_PICK_CUH
@@ -8,11 +8,7 @@
 #include "pick_list.cuh"
 #include "whole_select.cuh"
 
-#define TB_WHOLE_OWN (TB_WHOLE_OWN_BYTES / 8)
-#define TB_WHOLE_SEGMENT (TB_WHOLE_OWN / TB_WHOLE_WARPS)
 #define TB_WHOLE_TRIES 3
-
-static_assert(TB_WHOLE_OWN >= TB_PICK_MOST, "the tokens of top_ids, if one block has them all");
 
 /* A key that about the fraction x of the row's tokens reaches; 0 where nothing tells. That of the parts of g
  * elements which reach it is 1 - (1 - x)^g. */
@@ -30,88 +26,106 @@ template <class R> TB_DEV uint32_t tb_whole_guess(const R &r, float x, uint32_t 
     return bound > least ? bound : least;
 }
 
-/* Copies all blocks' lists to `all`, one after the other. A block has in s->least_place for each warp where
- * in its `own` the warp's tokens begin << 32 | their number; `at` is what it was for lane + 32 * i of the
- * team's warps. Their places in the shared list are sums of `n`. */
-template <class R> TB_DEV void tb_whole_collect(const R &r, uint64_t *all, const uint64_t (&at)[4])
+/* Copies all blocks' lists to `all`, one after the other; count[q]: the tokens of warp lane + 32 * q of the
+ * team's. */
+template <class R> TB_DEV void tb_whole_collect(const R &r, uint64_t *all, const uint32_t (&count)[4])
 {
-    uint32_t base = 0;
+    constexpr int EACH = 32 / TB_WHOLE_WARPS; /* of 32 segments, those that a warp copies */
+    const int rounds = (int)(r.team.size * TB_WHOLE_WARPS + 31) / 32;
+    const uint64_t *theirs[4 * EACH];
+    uint64_t place[4 * EACH];
+    uint32_t n[4 * EACH], to[4 * EACH], base = 0;
 #pragma unroll
-    for (int q = 0; q < 4; q++) {
-        if (q * 32 >= (int)(r.team.size * TB_WHOLE_WARPS)) break;
-        const uint32_t count = (uint32_t)at[q], begin = (uint32_t)(at[q] >> 32),
-                       end = base + tb_warp_scan(count);
+    for (int q = 0; q < 4; q++) { /* all of the first loads before anything waits for one */
+        if (q >= rounds) break;
+        const uint32_t end = base + tb_warp_scan(count[q]);
 #pragma unroll
-        for (uint32_t i = 0; i < 32 / TB_WHOLE_WARPS; i++) { /* by this warp: the segments of four others */
-            const int from = (int)(i * TB_WHOLE_WARPS + tb_warp());
-            const uint32_t n = __shfl_sync(TB_WHOLE_WARP, count, from),
-                           to = __shfl_sync(TB_WHOLE_WARP, end, from) - n,
-                           first = __shfl_sync(TB_WHOLE_WARP, begin, from);
-            if (!n) continue;
-            const uint64_t *theirs =
-                tb_team_at(r.team, r.own, (uint32_t)(q * 32 + from) / TB_WHOLE_WARPS) + first;
-            for (uint32_t j = tb_lane(); j < n; j += 32) all[to + j] = theirs[j];
+        for (int i = 0; i < EACH; i++) {
+            const int from = i * TB_WHOLE_WARPS + (int)tb_warp(), at = q * EACH + i;
+            n[at] = __shfl_sync(TB_WHOLE_WARP, count[q], from);
+            to[at] = __shfl_sync(TB_WHOLE_WARP, end, from) - n[at];
+            theirs[at] = tb_team_at(r.team, r.s->listed, (uint32_t)(q * 32 + from) / TB_WHOLE_WARPS) +
+                         (uint32_t)from % TB_WHOLE_WARPS * TB_WHOLE_SEGMENT;
+            place[at] = tb_lane() < n[at] ? theirs[at][tb_lane()] : 0;
         }
         base = __shfl_sync(TB_WHOLE_WARP, end, 31);
     }
+#pragma unroll
+    for (int at = 0; at < 4 * EACH; at++) {
+        if (at / EACH >= rounds) break;
+        if (tb_lane() < n[at]) all[to[at] + tb_lane()] = place[at];
+        for (uint32_t j = 32 + tb_lane(); j < n[at]; j += 32) all[to[at] + j] = theirs[at][j];
+    }
 }
 
-/* What each warp of the team has listed, once every block has: lane + 32 * i of them. Returns the sum; the
- * greatest number of a warp in *most. */
-template <class R> TB_DEV uint32_t tb_whole_listed(const R &r, uint64_t (&at)[4], uint32_t *most)
+/* What each warp of the team has listed, once every block has: count[q] of warp lane + 32 * q. Returns the
+ * sum; the greatest number of a warp in *most; the masses' sum in *mass, if that is wanted. */
+template <class R>
+TB_DEV uint32_t tb_whole_listed(const R &r, uint32_t (&count)[4], uint32_t *most, uint64_t *mass)
 {
     uint32_t sum = 0, greatest = 0;
+    uint64_t masses = 0;
     tb_team_barrier(r.team);
 #pragma unroll
     for (int q = 0; q < 4; q++) {
         uint32_t i = q * 32 + tb_lane();
-        at[q] = 0;
-        if (i < r.team.size * TB_WHOLE_WARPS)
-            at[q] = tb_team_at(r.team, r.s->least_place, i / TB_WHOLE_WARPS)[i % TB_WHOLE_WARPS];
-        sum += (uint32_t)at[q];
-        greatest = (uint32_t)at[q] > greatest ? (uint32_t)at[q] : greatest;
+        count[q] = 0;
+        if (i >= r.team.size * TB_WHOLE_WARPS) continue;
+        tb_whole_shared *s = tb_team_at(r.team, r.s, i / TB_WHOLE_WARPS);
+        count[q] = (uint32_t)tb_whole_words(s)[i % TB_WHOLE_WARPS];
+        if (mass) masses += s->listed_mass[i % TB_WHOLE_WARPS];
+        sum += count[q];
+        greatest = count[q] > greatest ? count[q] : greatest;
     }
     *most = tb_warp_max(greatest);
+    if (mass) *mass = tb_warp_sum64(masses);
     return tb_warp_sum(sum);
 }
 
-/* The list in this block, its n tokens from key `bound` on. Nobody looks at the row any more. */
-template <class R>
-TB_DEV tb_pick_row tb_whole_take(const R &r, const uint64_t (&at)[4], uint32_t n, uint32_t bound,
-                                 uint32_t least)
+/* The list of n tokens from key `bound` on, which this block has in the row's place. */
+template <class R> TB_DEV tb_pick_row tb_whole_take(const R &r, uint32_t n, uint32_t bound)
 {
     tb_pick_row p;
     p.s = (tb_pick_shared *)r.keep;
-    tb_whole_collect(r, p.s->place, at);
     p.team = r.team;
     p.bound = bound;
-    p.least = least;
     p.greatest = r.greatest;
     p.listed = n;
     const uint32_t each = (n + TB_WHOLE_WARPS - 1) / TB_WHOLE_WARPS;
     p.first = each * tb_warp() < n ? each * tb_warp() : n;
     p.mine = n - p.first < each ? n - p.first : each;
-    if (tb_lane() == 0) p.s->count[tb_warp()] = p.mine;
     __syncthreads();
     return p;
 }
 
-/* A row of which few tokens are wanted, from the list of a guess. False, with nothing changed, where the list
- * is too short or too long. */
+/* A row of which few tokens are wanted, from the list of a guess. False where the list is too short or too
+ * long; nothing is changed then but that the weigher may have its temperature, and *set its mass. */
 template <class R>
-TB_DEV bool tb_whole_pick(R &r, const tombola_call &call, int64_t index, int64_t start, uint32_t status)
+TB_DEV bool tb_whole_pick(R &r, const tombola_call &call, bool by_mass, int64_t index, int64_t start,
+                          uint32_t status, tb_whole_set *set)
 {
     const uint32_t least = r.weigher.probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
-    const uint32_t k = r.s->chain.k_before, wanted = k == TB_NO_COUNT ? (uint32_t)call.top_count : k;
-    const uint32_t share = (r.part.length + r.part.shift) / (r.team.size * TB_WHOLE_WARPS);
+    const tb_whole_chain chain = r.s->chain;
     if (r.greatest == TB_KEY_POS_INF) return false;
+    uint64_t target = 0;
+    if (by_mass) {
+        if (chain.p >= 1.0f || chain.k_before != TB_NO_COUNT) return false;
+        if (chain.temperature != 1.0f && !tb_set_temperature(&r.weigher, chain.temperature)) return false;
+        tb_whole_measure(r, set, TB_WEIGH);
+        target = law_top_p_target(chain.p, set->mass);
+        if (!tb_whole_peaked(r, least, set->mass)) return false;
+    }
+    const uint32_t wanted = by_mass                         ? TB_PICK_LIKELY
+                            : chain.k_before == TB_NO_COUNT ? (uint32_t)call.top_count
+                                                            : chain.k_before;
+    const uint32_t share = (r.part.length + r.part.shift) / (r.team.size * TB_WHOLE_WARPS);
     const bool small = share + 3 * R::width <= TB_WHOLE_SEGMENT && r.part.length <= TB_PICK_LIST;
     /* four standard deviations of a count, and some for the parts' */
-    const float target = (float)wanted;
-    float x = (target + 4.0f * sqrtf(target) + 8.0f) * 1.05f / (float)r.part.length;
-    const uint32_t begin = tb_warp() * TB_WHOLE_SEGMENT;
+    const float number = (float)wanted;
+    float x = (number + 4.0f * sqrtf(number) + 8.0f) * 1.25f / (float)r.part.length;
+    uint64_t *own = r.s->listed + tb_warp() * TB_WHOLE_SEGMENT;
     uint32_t bound = small ? least : tb_whole_guess(r, x, least), all = 0;
-    uint64_t at[4];
+    uint32_t count[4];
     bool listed = false;
 #pragma unroll 1
     for (int attempt = 0; attempt < TB_WHOLE_TRIES && bound && !listed; attempt++) {
@@ -123,27 +137,36 @@ TB_DEV bool tb_whole_pick(R &r, const tombola_call &call, int64_t index, int64_t
             uint4 v = make_uint4(0, 0, 0, 0);
             bool there = vector < r.part.end;
             if (there) v = r.keep[j * TB_WHOLE_THREADS + threadIdx.x];
-            tb_pick_append<R>(v, tb_whole_index(r, vector), there ? value : LAW_INF, r.own + begin,
-                              TB_WHOLE_SEGMENT, &n);
+            tb_pick_append<R>(v, tb_whole_index(r, vector), there ? value : LAW_INF, own, TB_WHOLE_SEGMENT,
+                              &n);
         }
         if (attempt) tb_whole_reclaim(r); /* the last attempt's numbers have been read */
-        if (tb_lane() == 0) r.s->least_place[tb_warp()] = (uint64_t)begin << 32 | n;
-        all = tb_whole_listed(r, at, &most);
+        if (tb_lane() == 0) tb_whole_words(r.s)[tb_warp()] = n;
+        if (by_mass) {
+            __syncwarp();
+            uint64_t mass = 0;
+            for (uint32_t i = tb_lane(); i < n && i < TB_WHOLE_SEGMENT; i += 32)
+                mass += tb_weight(r.weigher, law_key_value(tb_place_key(own[i])));
+            mass = tb_warp_sum64(mass);
+            if (tb_lane() == 0) r.s->listed_mass[tb_warp()] = mass;
+        }
+        uint64_t mass = 0;
+        all = tb_whole_listed(r, count, &most, by_mass ? &mass : NULL);
         r.pulled = r.team.size > 1;
         if (all >= wanted || bound == least) {
-            listed = most <= TB_WHOLE_SEGMENT && all <= TB_PICK_LIST;
+            listed = most <= TB_WHOLE_SEGMENT && all <= TB_PICK_LIST && mass >= target;
             break; /* too many are mostly equals, or lie in few warps */
         }
         if (most > TB_WHOLE_SEGMENT) break;
-        x *= fminf(1.25f * target / (float)(all + 1), 4.0f);
+        x *= fminf(1.25f * number / (float)(all + 1), 4.0f);
         const uint32_t last = bound;
         bound = tb_whole_guess(r, x, least);
         if (bound == last) break;
     }
     if (!listed) return false;
-    tb_pick_row p = tb_whole_take(r, at, all, bound, least);
-    tb_whole_arrive(r);
-    const uint32_t stay = tb_pick_begin(p, call, r.s->chain.temperature, k);
+    tb_whole_collect(r, ((tb_pick_shared *)r.keep)->place, count);
+    tb_whole_arrive(r); /* nobody looks at another's shared memory any more */
+    tb_pick_row p = tb_whole_take(r, all, bound);
     /* the elements of this block's vectors */
     const uint32_t vectors = (r.part.shift + r.part.length + R::width - 1) / R::width,
                    of_block = (vectors + r.team.size - 1) / r.team.size;
@@ -153,46 +176,73 @@ TB_DEV bool tb_whole_pick(R &r, const tombola_call &call, int64_t index, int64_t
                : e - r.part.shift < r.part.length ? (uint32_t)e - r.part.shift
                                                   : r.part.length;
     };
-    tb_pick_write<R::dtype>(p, call, index, start, stay, status, element(of_block * r.team.rank),
-                            element(of_block * (r.team.rank + 1)));
+    tb_pick_write(p, call, chain, by_mass ? set->mass : 0, index, start, status,
+                  element(of_block * r.team.rank), element(of_block * (r.team.rank + 1)), false);
     tb_whole_wait(r);
     return true;
 }
 
-/* The greatest tokens of a set, the last output of its row; up to `top_count` of them, which is at most
- * TB_PICK_MOST. */
+/* Kept ids in order; `counts` are the words of tb_whole_measure. */
 template <class R>
-TB_DEV void tb_whole_write_top(R &r, const tombola_call &call, int64_t index, const tb_whole_set &set)
+TB_DEV void tb_whole_write_ids(const R &r, int32_t *ids, int64_t capacity, const tb_whole_set &set,
+                               const uint4 *counts)
 {
-    tb_whole_set top = set;
-    tb_whole_select(r, true, (uint32_t)call.top_count, TB_NO_TARGET, &top);
-    const uint4 *counts = tb_whole_measure(r, &top, TB_COUNT_ONLY);
-    const uint32_t self = r.team.rank * TB_WHOLE_WARPS, mine = counts[self + tb_warp()].z;
-    uint32_t begin = tb_warp_sum(tb_lane() < tb_warp() ? counts[self + tb_lane()].z : 0), n = begin;
-    const tb_cut cut = tb_make_cut(top.floor);
-    for (uint32_t j = 0, loads = tb_whole_loads(r.part); mine && j < loads; j++) {
-        uint32_t vector = r.part.first + j * 32 + tb_lane(), first = tb_whole_index(r, vector), members = 0;
-        uint4 v = make_uint4(0, 0, 0, 0);
+    const tb_cut cut = tb_make_cut(set.floor);
+    const uint32_t self = r.team.rank * TB_WHOLE_WARPS + tb_warp();
+    uint32_t before = 0;
+    for (uint32_t i = tb_lane(); i < self; i += 32) before += counts[i].z;
+    int64_t at = tb_warp_sum(before);
+    bool any = counts[self].z > 0;
+    for (uint32_t j = 0, loads = tb_whole_loads(r.part); any && j < loads && at < capacity; j++) {
+        uint32_t vector = r.part.first + j * 32 + tb_lane(), members = 0, first = tb_whole_index(r, vector);
         if (vector < r.part.end) {
-            v = r.keep[j * TB_WHOLE_THREADS + threadIdx.x];
+            uint4 v = r.keep[j * TB_WHOLE_THREADS + threadIdx.x];
 #pragma unroll
             for (int e = 0; e < R::width; e++)
                 members |= (uint32_t)tb_in_cut(cut, tb_whole_element<R>(v, e), first + e) << e;
         }
         if (!__any_sync(TB_WHOLE_WARP, members)) continue;
-        uint32_t inclusive = tb_warp_scan(__popc(members)), to = n + inclusive - __popc(members);
-#pragma unroll
-        for (int e = 0; e < R::width; e++)
-            if (members >> e & 1) r.own[to++] = tb_place(law_key(tb_whole_element<R>(v, e)), first + e);
-        n += __shfl_sync(TB_WHOLE_WARP, inclusive, 31);
+        uint32_t inclusive = tb_warp_scan(__popc(members));
+        int64_t to = at + inclusive - __popc(members);
+        for (; members; members &= members - 1, to++)
+            if (to < capacity) ids[to] = (int32_t)(first + __ffs((int)members) - 1);
+        at += __shfl_sync(TB_WHOLE_WARP, inclusive, 31);
     }
-    if (tb_lane() == 0) r.s->least_place[tb_warp()] = (uint64_t)begin << 32 | mine;
-    uint64_t at[4];
-    uint32_t most, all = tb_whole_listed(r, at, &most);
-    tb_pick_row p = tb_whole_take(r, at, all, tb_place_key(top.floor), 0);
+    /* the rest of the ids, by all blocks */
+    uint32_t threads = r.team.size * TB_WHOLE_THREADS;
+    for (int64_t i = set.count + (r.team.rank * TB_WHOLE_THREADS + threadIdx.x); i < capacity; i += threads)
+        ids[i] = -1;
+}
+
+/* The greatest tokens of a set, the last output of its row; up to `top_count` of them, which is at most
+ * TB_PICK_MOST. Their ids are gathered in the output, from where each block makes its list. */
+template <class R>
+TB_DEV void tb_whole_write_top(R &r, const tombola_call &call, int64_t index, int64_t start,
+                               const tb_whole_set &set)
+{
+    tb_whole_set top = set;
+    tb_whole_select(r, true, (uint32_t)call.top_count, TB_NO_TARGET, &top);
+    const uint4 *counts = tb_whole_measure(r, &top, TB_COUNT_ONLY);
+    int32_t *ids = (call.top_ids ? call.top_ids : (int32_t *)call.top_logprobs) + index * call.top_count;
+    tb_whole_write_ids(r, ids, call.top_count, top, counts);
+    tb_team_barrier(r.team);
+    uint64_t *list = ((tb_pick_shared *)r.keep)->place;
+    const char *data = (const char *)call.data + (size_t)start * R::bytes;
+    for (uint32_t i = threadIdx.x; i < top.count; i += TB_WHOLE_THREADS) {
+        const uint32_t id = (uint32_t)((volatile int32_t *)ids)[i];
+        const uint32_t bits =
+            R::bytes == 4 ? ((const uint32_t *)data)[id] : (uint32_t)((const uint16_t *)data)[id];
+        float x = R::dtype == TOMBOLA_F32   ? law_float(bits)
+                  : R::dtype == TOMBOLA_F16 ? tb_f16_value(bits)
+                                            : law_float(bits << 16);
+        list[i] = tb_place(law_key(x), id);
+    }
+    tb_team_barrier(r.team); /* all have read them */
     tb_whole_arrive(r);
+    tb_pick_row p = tb_whole_take(r, top.count, tb_place_key(top.floor));
     p.weigher = r.weigher;
-    tb_pick_write_top(p, call, index, all, set.mass);
+    p.by_index = true;
+    tb_pick_write_top(p, call, index, top.count, set.mass);
 }
 
 #endif

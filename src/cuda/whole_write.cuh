@@ -88,38 +88,6 @@ template <class R> TB_DEV void tb_whole_write_masked(const R &r, char *out, cons
     });
 }
 
-/* Kept ids in order; `counts` are the words of tb_whole_measure. */
-template <class R>
-TB_DEV void tb_whole_write_ids(const R &r, int32_t *ids, int64_t capacity, const tb_whole_set &set,
-                               const uint4 *counts)
-{
-    const tb_cut cut = tb_make_cut(set.floor);
-    const uint32_t self = r.team.rank * TB_WHOLE_WARPS + tb_warp();
-    uint32_t before = 0;
-    for (uint32_t i = tb_lane(); i < self; i += 32) before += counts[i].z;
-    int64_t at = tb_warp_sum(before);
-    bool any = counts[self].z > 0;
-    for (uint32_t j = 0, loads = tb_whole_loads(r.part); any && j < loads && at < capacity; j++) {
-        uint32_t vector = r.part.first + j * 32 + tb_lane(), members = 0, first = tb_whole_index(r, vector);
-        if (vector < r.part.end) {
-            uint4 v = r.keep[j * TB_WHOLE_THREADS + threadIdx.x];
-#pragma unroll
-            for (int e = 0; e < R::width; e++)
-                members |= (uint32_t)tb_in_cut(cut, tb_whole_element<R>(v, e), first + e) << e;
-        }
-        if (!__any_sync(TB_WHOLE_WARP, members)) continue;
-        uint32_t inclusive = tb_warp_scan(__popc(members));
-        int64_t to = at + inclusive - __popc(members);
-        for (; members; members &= members - 1, to++)
-            if (to < capacity) ids[to] = (int32_t)(first + __ffs((int)members) - 1);
-        at += __shfl_sync(TB_WHOLE_WARP, inclusive, 31);
-    }
-    /* the rest of the ids, by all blocks */
-    uint32_t threads = r.team.size * TB_WHOLE_THREADS;
-    for (int64_t i = set.count + (r.team.rank * TB_WHOLE_THREADS + threadIdx.x); i < capacity; i += threads)
-        ids[i] = -1;
-}
-
 /* A row without a token. `length` elements of it are written; none to a place that is not known. */
 template <class R>
 TB_DEV void tb_whole_write_void(const R &r, const tombola_call &call, int64_t index, bool placed,
@@ -178,9 +146,9 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
 {
     typedef tb_whole_row<dtype> R;
     const tombola_call &call = params.call;
-    const bool top = tb_wants_top(&call), pick = tb_is_pick(&call, params.steps);
+    const bool top = tb_wants_top(&call), pick = tb_pick_kind(&call, params.steps) != TB_PICK_NEVER;
     R r;
-    tb_whole_lay_out(r, memory, team, top || pick);
+    tb_whole_lay_out(r, memory, team);
     int64_t start, length;
     const bool located = tb_gpu_locate(call, index, &start, &length);
     r.part =
@@ -199,10 +167,12 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     const bool probabilities = call.kind == TOMBOLA_PROBABILITIES,
                ids = call.kept_ids && call.kept_capacity > 0;
     r.weigher = tb_make_weigher(probabilities, law_key_value(r.greatest));
-    if (pick && tb_whole_pick(r, call, index, start, status)) return;
     const tb_facts facts = {status, 0, r.greatest, 0};
     const uint64_t all = tb_floor_of_all(facts, probabilities);
     tb_whole_set set = {all, 0, 0, false};
+    if (pick && tb_whole_pick(r, call, tb_pick_kind(&call, params.steps) == TB_PICK_BY_MASS, index, start,
+                              status, &set))
+        return;
     if (call.step_count) tb_whole_run_chain(r, call, &set);
 
     const bool weigh = call.probabilities || call.kept_mass || call.total_mass || (top && call.top_logprobs);
@@ -229,7 +199,7 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     if (call.masked_logits) tb_whole_write_masked(r, tb_masked_row(call, index, start), set);
     if (call.probabilities)
         tb_whole_write_probabilities(r, call.probabilities + index * call.probabilities_stride, set, stored);
-    if (top) tb_whole_write_top(r, call, index, set);
+    if (top) tb_whole_write_top(r, call, index, start, set);
     tb_whole_wait(r); /* nobody leaves whose shared memory is being read */
 }
 
