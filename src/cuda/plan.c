@@ -382,13 +382,11 @@ static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 }
 
 const char *const tb_cuda_variants[] = {
-    "generic",       "generic_c1",     "generic_c2",     "generic_c4",
-    "generic_c8",    "generic_c16",    "whole_c1",       "whole_c2",
-    "whole_c4",      "whole_c8",       "whole_c16",      "stream_c1_512",
-    "stream_c1_256", "stream_c2_512",  "stream_c1_512r", "stream_c4_256",
-    "stream_c8_256", "stream_c16_256", "flat_c1_512",    "flat_c8_256",
-    "flat_c16_256",  "wide_c1_512",    "wide_c2_512",    "wide_c8_256",
-    "wide_c16_256",  "pick",           "rejection",      NULL,
+    "generic",       "generic_c1",    "generic_c2",     "generic_c4",    "generic_c8",    "generic_c16",
+    "whole_c1",      "whole_c2",      "whole_c4",       "whole_c8",      "whole_c16",     "stream_c1_512",
+    "stream_c1_256", "stream_c2_512", "stream_c1_512r", "stream_c4_256", "stream_c8_256", "stream_c16_256",
+    "flat_c1_512",   "flat_c8_256",   "flat_c16_256",   "wide_c1_512",   "wide_c2_512",   "wide_c8_256",
+    "wide_c16_256",  "pick_256",      "pick_512",       "pick_1024",     "rejection",     NULL,
 };
 
 /* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
