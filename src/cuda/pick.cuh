@@ -21,8 +21,6 @@ template <int dtype> struct tb_pick_block {
     tb_whole_row<dtype> r; /* a team of one, and this warp's part */
     uint32_t least;        /* key of K0's */
     uint64_t mass;         /* of all tokens, for a top_p of it */
-    char *fill;            /* where vector 0 lies in the output that is filled while the row is read */
-    uint32_t fill_word;
 };
 
 /* ---- the bound ---- */
@@ -137,41 +135,26 @@ template <int dtype> TB_DEV uint32_t tb_pick_bound(const tb_pick_block<dtype> &p
 
 #define TB_PICK_UNROLL 4
 
-/* What a vector across an end of the row has in it becomes `word` in an output with the same places. */
-template <class R> TB_CALL void tb_pick_fill_edge(const R &r, uint32_t vector, char *out, uint32_t word)
-{
-    const uint32_t first = tb_whole_index(r, vector);
-    for (uint32_t e = 0; e < R::width; e++)
-        if (first + e < r.part.length) tb_set_element(out, e, word, R::bytes);
-}
-
-/* Lists the warp's tokens that reach the bound, in index order, while there is room. Returns their number,
- * which (without WEIGH) is not the whole one if it is more than TB_PICK_LIST. WEIGH: this thread's share of
- * the mass of all tokens in *mass, the weigher being known. */
+/* Lists the warp's tokens that reach the bound, in index order, while there is room. Returns their number.
+ * WEIGH: this thread's share of the mass of all tokens in *mass, the weigher being known. */
 template <bool WEIGH, int dtype>
 TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, uint64_t *segment,
-                             uint32_t room, float *greatest, uint32_t *flags, uint64_t *mass, char *fill)
+                             uint32_t room, float *greatest, uint32_t *flags, uint64_t *mass)
 {
     typedef tb_whole_row<dtype> R;
     const R &r = p.r;
     const uint32_t none = probabilities ? 0u : tb_masked_word(dtype), loads = tb_whole_loads(r.part);
     const float bound = law_key_value(p.row.bound), least = law_key_value(p.least);
     const char *from = r.part.base + (size_t)(r.part.first + tb_lane()) * 16;
-    const uint4 blank = make_uint4(p.fill_word, p.fill_word, p.fill_word, p.fill_word);
     uint32_t n = 0;
     float top = -LAW_INF;
     bool nan = false, negative = false;
-    if (fill) fill += (size_t)(r.part.first + tb_lane()) * 16;
 #pragma unroll 1
-    for (uint32_t j0 = 0; j0 < loads && (WEIGH || n <= TB_PICK_LIST); j0 += TB_PICK_UNROLL) {
+    for (uint32_t j0 = 0; j0 < loads; j0 += TB_PICK_UNROLL) {
         uint4 v[TB_PICK_UNROLL];
         if (j0 + TB_PICK_UNROLL <= r.part.inner) {
 #pragma unroll
             for (int j = 0; j < TB_PICK_UNROLL; j++) v[j] = tb_whole_load(from + j * 512);
-            if (fill) {
-#pragma unroll
-                for (int j = 0; j < TB_PICK_UNROLL; j++) tb_store16(fill + j * 512, blank);
-            }
         } else {
 #pragma unroll
             for (int j = 0; j < TB_PICK_UNROLL; j++) {
@@ -182,15 +165,9 @@ TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, 
                            ? tb_whole_load(from + j * 512)
                            : tb_whole_load_edge<R>(from + j * 512, tb_whole_index(r, vector), r.part.length,
                                                    none);
-                if (!fill) continue;
-                if (tb_whole_inside<R>(r.part, vector))
-                    tb_store16(fill + j * 512, blank);
-                else
-                    tb_pick_fill_edge<R>(r, vector, fill + j * 512, p.fill_word);
             }
         }
         from += TB_PICK_UNROLL * 512;
-        if (fill) fill += TB_PICK_UNROLL * 512;
         if (probabilities) negative |= tb_whole_negative<R>(v);
         float most = tb_whole_greatest<R>(v, &nan);
         top = fmaxf(top, most);
@@ -235,15 +212,17 @@ template <int dtype> TB_DEV void tb_pick_tell(tb_pick_block<dtype> &p, float top
 
 /* Lists what may be kept: `wanted` tokens or more, or all of K0. With a top_p of all tokens' mass, if that is
  * done (p.mass is the mass then) they hold its fraction q. The sample was taken with `loads` loads; 0: there
- * is room for the whole row. False where that failed. */
+ * is room for the whole row. `first_equals`: of tokens equal to the last one wanted, those of the least
+ * indices do. False where that failed. */
 template <int dtype>
 TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t wanted, bool by_mass,
-                         int loads, const tb_whole_chain &chain, uint32_t *status)
+                         bool first_equals, int loads, const tb_whole_chain &chain, uint32_t *status)
 {
     typedef tb_whole_row<dtype> R;
     tb_pick_shared *s = p.row.s;
     const uint32_t each = TB_PICK_LIST / (blockDim.x / 32);
     const bool all = loads == 0;
+    bool capped = false; /* the list has `wanted` tokens, there are more equal ones */
     float fraction = 1.0f, top;
     uint32_t flags;
     p.mass = 0;
@@ -257,8 +236,7 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     if (by_mass) { /* the greatest first */
         const uint32_t bound = p.row.bound;
         p.row.bound = TB_KEY_POS_INF;
-        tb_pick_read<false>(p, probabilities, s->place, 0, &top, &flags, &p.mass, p.fill);
-        p.fill = NULL;
+        tb_pick_read<false>(p, probabilities, s->place, 0, &top, &flags, &p.mass);
         p.row.bound = bound;
         tb_pick_tell(p, top, flags, 0);
         if (p.row.greatest >= TB_KEY_POS_INF || p.row.greatest < p.least) return false;
@@ -270,11 +248,9 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
 #pragma unroll 1
     for (int attempt = 0; attempt < TB_PICK_TRIES; attempt++) {
         uint64_t mass = 0;
-        uint32_t n =
-            by_mass
-                ? tb_pick_read<true>(p, probabilities, s->place + begin, room, &top, &flags, &mass, NULL)
-                : tb_pick_read<false>(p, probabilities, s->place + begin, room, &top, &flags, &mass, p.fill);
-        p.fill = NULL;
+        uint32_t n = by_mass
+                         ? tb_pick_read<true>(p, probabilities, s->place + begin, room, &top, &flags, &mass)
+                         : tb_pick_read<false>(p, probabilities, s->place + begin, room, &top, &flags, &mass);
         const bool full = __syncthreads_or(n > room); /* and the last attempt's words have been read */
         tb_pick_tell(p, top, flags, n);
         const bool there = tb_lane() < blockDim.x / 32;
@@ -283,9 +259,10 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
         *status = tb_warp_or(there ? s->flags[tb_lane()] : 0);
         const bool enough = p.row.listed >= wanted || p.row.bound == p.least;
         if (p.row.greatest >= TB_KEY_POS_INF || p.row.listed == 0) return false;
-        if (enough && !full) {
+        if (enough && (!full || capped)) {
             p.row.first = begin;
-            p.row.mine = n;
+            p.row.mine = n < room ? n : room;
+            if (capped) p.row.listed = wanted;
             if (!by_mass) return true;
             p.mass = tb_block_sum64(&s->scratch, mass);
             uint64_t listed = 0;
@@ -346,20 +323,12 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
     const uint32_t wanted = by_mass                         ? TB_PICK_LIKELY
                             : chain.k_before == TB_NO_COUNT ? (uint32_t)call.top_count
                                                             : chain.k_before;
-    /* one output is filled while the row is read, if its vectors are the row's */
-    p.fill = NULL;
-    p.fill_word = call.masked_logits ? tb_masked_word(dtype) : 0;
-    char *out = NULL;
-    if (call.masked_logits)
-        out = tb_masked_row(call, index, start);
-    else if (call.probabilities && R::bytes == 4)
-        out = (char *)(call.probabilities + index * call.probabilities_stride);
-    const bool filled = out && ((uint32_t)(uintptr_t)out & 15u) == p.r.part.shift * R::bytes;
-    if (filled) p.fill = out - p.r.part.shift * R::bytes;
+    const bool first_equals =
+        !by_mass && chain.p >= 1.0f && (call.ties == TOMBOLA_TIES_INDEX || chain.k_before == TB_NO_COUNT);
     uint32_t status;
-    if (!tb_pick_list(p, probabilities, wanted, by_mass, loads, chain, &status)) return false;
+    if (!tb_pick_list(p, probabilities, wanted, by_mass, first_equals, loads, chain, &status)) return false;
     if (call.advance_offsets && threadIdx.x == 0) tb_next_offsets(params)[index] = call.offsets[slot] + 1;
-    tb_pick_write(p.row, call, chain, p.mass, index, start, status, 0, (uint32_t)length, filled);
+    tb_pick_write(p.row, call, chain, p.mass, index, start, status, 0, (uint32_t)length);
     return true;
 }
 

@@ -352,10 +352,11 @@ TB_DEV void tb_pick_write_top(tb_pick_row &p, const tombola_call &call, int64_t 
         if (ids) ids[at] = (int32_t)tb_place_index(place);
         if (logprobs) logprobs[at] = tb_logprob(p.weigher, law_key_value(tb_place_key(place)), mass);
     };
-    uint32_t crowd;
-    bool linear = !p.weigher.probabilities;
-    tb_whole_bins bins = tb_pick_fill(p, p.bound, p.greatest, linear, n - 1, &crowd);
-    if (crowd > TB_PICK_CROWD) bins = tb_pick_fill(p, p.bound, p.greatest, !linear, n - 1, &crowd);
+    uint32_t crowd = TB_PICK_LIST;
+    bool linear = !p.weigher.probabilities, equal = p.bound == p.greatest;
+    tb_whole_bins bins;
+    for (int way = 0; way < 2 && crowd > TB_PICK_CROWD && !equal; way++, linear = !linear)
+        bins = tb_pick_fill(p, p.bound, p.greatest, linear, n - 1, &crowd);
     const uint32_t last = (uint32_t)s->word[0];
     if (crowd <= TB_PICK_CROWD) {
         tb_pick_refer(p, bins, 0, last);
@@ -372,7 +373,7 @@ TB_DEV void tb_pick_write_top(tb_pick_row &p, const tombola_call &call, int64_t 
         }
     } else {
         tb_pick_close_up(p);
-        tb_sort_shared(s->place, p.listed, true);
+        if (!equal) tb_sort_shared(s->place, p.listed, true); /* equal ones are in order */
         for (uint32_t i = tb_pick_thread(p); i < n; i += tb_pick_threads(p)) put(i, s->place[i]);
     }
     for (uint32_t i = n + tb_pick_thread(p); i < (uint32_t)call.top_count; i += tb_pick_threads(p)) {
@@ -382,11 +383,10 @@ TB_DEV void tb_pick_write_top(tb_pick_row &p, const tombola_call &call, int64_t 
 }
 
 /* All outputs from the list, which has what the chain keeps (a `total` other than 0: the mass that top_p is a
- * fraction of). A block writes elements [begin, end) of what is as long as the row; `filled`: the masked
- * logits, or where there are none the probabilities, need but those of the kept tokens. */
+ * fraction of). A block writes elements [begin, end) of what is as long as the row. */
 TB_CALL void tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_whole_chain &chain,
                            uint64_t total, int64_t index, int64_t start, uint32_t status, uint32_t begin,
-                           uint32_t end, bool filled)
+                           uint32_t end)
 {
     tb_pick_shared *s = p.s;
     const uint32_t bytes = tb_bytes(call.dtype);
@@ -431,8 +431,8 @@ TB_CALL void tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_wh
         tb_pick_write_ids(p, call.kept_ids + index * call.kept_capacity, call.kept_capacity, floor);
     char *masked = call.masked_logits ? tb_masked_row(call, index, start) : NULL;
     float *out = call.probabilities ? call.probabilities + index * call.probabilities_stride : NULL;
-    if (masked && !filled) tb_flood(masked, bytes, begin, end, tb_masked_word(call.dtype));
-    if (out && (masked || !filled)) tb_flood((char *)out, 4, begin, end, 0);
+    if (masked) tb_flood(masked, bytes, begin, end, tb_masked_word(call.dtype));
+    if (out) tb_flood((char *)out, 4, begin, end, 0);
     if (masked || out) {
         const char *data = (const char *)call.data + (size_t)start * bytes;
         const float scale = tb_renorm_scale(p.weigher, mass);

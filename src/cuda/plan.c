@@ -275,19 +275,15 @@ static bool whole_suits(const tb_cuda_device *device, const tombola_call *call)
     return !filters || call->rows <= device->multiprocessors / (call->kept_ids ? 4 : 1);
 }
 
-static bool whole_lists(const tombola_call *call)
-{
-    return tb_wants_top(call) || tb_pick_kind(call, call->steps) != TB_PICK_NEVER;
-}
-
 /* Bytes of a block's share of a row, and of what lies beside it. */
 static int64_t whole_shared(const tombola_call *call, unsigned blocks)
 {
     const int64_t warps = TB_WHOLE_THREADS / 32;
     int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps,
             bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
-    if (whole_lists(call)) /* the list takes the row's place */
-        bytes = bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes;
+    if (tb_wants_top(call)) /* the list takes the row's place */
+        bytes =
+            (bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes) + blocks * warps * TB_WHOLE_TOP_BYTES;
     return TB_WHOLE_FIXED_BYTES + blocks * warps * TB_WHOLE_WARP_BYTES + bytes;
 }
 
@@ -302,7 +298,7 @@ static bool whole_fits(const tb_cuda_device *device, const tombola_call *call, u
 static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                       unsigned blocks)
 {
-    static const char *const names[] = NAMES("whole");
+    static const char *const names[] = NAMES("whole"), *const top_names[] = NAMES("whole_top");
     if (!blocks) {
         /* Three blocks a multiprocessor, so that one reads while others compute and write; where rows are
          * few, more blocks a row, down to 16 KB each. */
@@ -316,7 +312,7 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
     }
     if (!whole_fits(device, call, blocks)) return false;
     plan->launch[plan->launch_count++] =
-        (tb_cuda_launch){.kernel = names[call->dtype],
+        (tb_cuda_launch){.kernel = (tb_wants_top(call) ? top_names : names)[call->dtype],
                          .grid = (unsigned)call->rows * blocks,
                          .threads = TB_WHOLE_THREADS,
                          .cluster = blocks,
@@ -326,11 +322,15 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
 
 /* ---- the kernel for small kept sets over whole rows: a block a row, which reads it once ---- */
 
+/* Whether it is the better one: where rows are few, many blocks for each are, and for that many that need a
+ * long search or an order (measured on 132 multiprocessors). */
 static bool pick_suits(const tb_cuda_device *device, const tombola_call *call)
 {
-    if (call->rows < device->multiprocessors / 3 || call->vocab_size < 16384) return false;
-    return call->kind == TOMBOLA_PROBABILITIES || call->probabilities || call->masked_logits ||
-           tb_wants_top(call) || (call->kept_ids && call->kept_capacity > 256);
+    bool many = tb_wants_top(call) || (call->kept_ids && call->kept_capacity > 256);
+    if (!many && call->kind != TOMBOLA_PROBABILITIES && !call->probabilities && !call->masked_logits)
+        return false;
+    return call->vocab_size >= 16384 &&
+           call->rows > (many ? device->multiprocessors / 16 : device->multiprocessors * 3 / 8);
 }
 
 /* `threads` of a block; 0: as many as suit the batch, of which a multiprocessor then has about a thousand. */

@@ -57,7 +57,6 @@ typedef struct tb_whole_shared {
         };
         struct {
             uint64_t listed[TB_WHOLE_OWN]; /* places, a segment for each warp: where few tokens are wanted */
-            uint64_t listed_mass[TB_WHOLE_WARPS];
         };
     };
 } tb_whole_shared;
@@ -79,7 +78,8 @@ TB_DEV uint64_t *tb_whole_words(tb_whole_shared *s)
 }
 
 /* What each thread knows of its row. */
-template <int dtype_> struct tb_whole_row {
+template <int dtype_, bool TOP_ = false> struct tb_whole_row {
+    static constexpr bool TOP = TOP_; /* the greatest tokens in order are wanted, too */
     static constexpr int dtype = dtype_, bytes = dtype == TOMBOLA_F32 ? 4 : 2, width = 16 / bytes;
     tb_whole_shared *s;
     uint4 *group;    /* [warps of the team] keys of the greatest of each eight lanes */
@@ -103,10 +103,11 @@ template <class R> TB_DEV void tb_whole_lay_out(R &r, char *memory, const tb_tea
     uint32_t warps = team.size * TB_WHOLE_WARPS;
     r.s = (tb_whole_shared *)memory;
     r.group = (uint4 *)(memory + TB_WHOLE_FIXED_BYTES);
-    r.spread = r.group + warps;
-    r.mail = r.spread + warps;
+    r.mail = r.group + warps;
     r.flags = (uint32_t *)(r.mail + 2 * warps);
     r.keep = (uint4 *)(r.flags + warps);
+    r.spread = r.keep;
+    if (R::TOP) r.keep += warps;
     r.team = team;
     r.turn = 0;
     r.pulled = false;
@@ -135,8 +136,8 @@ template <class R> TB_DEV tb_whole_part tb_whole_share(const R &r, const char *d
 /* ---- exchanges ---- */
 
 /* Sends a warp's word (the same in all its lanes) to `all` of every block of the team, with the first one
- * also its flags and spread; returns when all words have come. Whose n-th has come may send its (n+1)-th, so
- * words and barriers of even and odd turns are apart. */
+ * also its flags (and spread, with TOP); returns when all words have come. Whose n-th has come may send its
+ * (n+1)-th, so words and barriers of even and odd turns are apart. */
 template <bool FIRST, class R>
 TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t flags)
 {
@@ -144,7 +145,8 @@ TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t f
     if (r.team.size == 1) {
         if (tb_lane() == 0) {
             all[at] = word;
-            if (FIRST) r.flags[at] = flags, r.spread[at] = spread;
+            if (FIRST) r.flags[at] = flags;
+            if (FIRST && R::TOP) r.spread[at] = spread;
         }
         __syncthreads();
         return;
@@ -154,19 +156,19 @@ TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t f
     if (tb_lane() < r.team.size) {
         *(uint4 *)tb_emulated_remote(&all[at], tb_lane()) = word;
         if (FIRST) *(uint32_t *)tb_emulated_remote(&r.flags[at], tb_lane()) = flags;
-        if (FIRST) *(uint4 *)tb_emulated_remote(&r.spread[at], tb_lane()) = spread;
+        if (FIRST && R::TOP) *(uint4 *)tb_emulated_remote(&r.spread[at], tb_lane()) = spread;
     }
     tb_emulated_barrier();
 #elif !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     uint64_t *box = &r.s->box[turn & 1];
     if (tb_lane() < r.team.size) {
         tb_mail_16(&all[at], (int)tb_lane(), word, box);
-        if (FIRST) tb_mail_16(&r.spread[at], (int)tb_lane(), spread, box);
+        if (FIRST && R::TOP) tb_mail_16(&r.spread[at], (int)tb_lane(), spread, box);
         if (FIRST) tb_mail_4(&r.flags[at], (int)tb_lane(), flags, box);
     }
     __syncwarp();
     if (threadIdx.x == 0)
-        tb_mail_expect(box, r.team.size * TB_WHOLE_WARPS * (FIRST ? 36 : 16));
+        tb_mail_expect(box, r.team.size * TB_WHOLE_WARPS * (!FIRST ? 16 : R::TOP ? 36 : 20));
     else if (tb_lane() == 0)
         tb_mail_arrive(box);
     tb_mail_wait(box, turn >> 1 & 1);
@@ -347,9 +349,9 @@ TB_CALL void tb_whole_parse(const tb_cuda_params &params, bool located, int64_t 
 #define TB_WHOLE_UNROLL 8
 
 /* Copies the warp's vectors to shared memory and tells the team of their greatest values and oddities.
- * Returns the status bits that the values set; r.greatest is the row's. `spread`: r.spread is wanted. */
+ * Returns the status bits that the values set; r.greatest is the row's. */
 template <class R>
-TB_DEV uint32_t tb_whole_read(R &r, const tb_cuda_params &params, bool located, int64_t slot, bool spread)
+TB_DEV uint32_t tb_whole_read(R &r, const tb_cuda_params &params, bool located, int64_t slot)
 {
     const bool probabilities = params.call.kind == TOMBOLA_PROBABILITIES;
     const uint32_t none = probabilities ? 0u : tb_masked_word(R::dtype), loads = tb_whole_loads(r.part);
@@ -389,7 +391,7 @@ TB_DEV uint32_t tb_whole_read(R &r, const tb_cuda_params &params, bool located, 
     }
     uint32_t key = law_key(top), flags = 0;
     uint4 spread_word = make_uint4(0, 0, 0, 0);
-    if (spread) { /* each lane's number in the order of them all */
+    if (R::TOP) { /* each lane's number in the order of them all */
         uint32_t before = 0;
 #pragma unroll
         for (uint32_t d = 1; d < 32; d++) {

@@ -26,8 +26,10 @@ TB_DEV tb_whole_bins tb_whole_make_bins(uint32_t low, uint32_t high, bool linear
     bins.high = high;
     bins.least = law_key_value(low);
     bins.top = law_key_value(high);
-    bins.shift = 0;
-    while (high > low && (high - low) >> bins.shift >= BINS) bins.shift++;
+    const uint32_t width = high > low ? high - low : 1, most = BINS - 1;
+    bins.shift =
+        (uint32_t)__clz((int)most) > (uint32_t)__clz((int)width) ? __clz((int)most) - __clz((int)width) : 0;
+    if (width >> bins.shift >= BINS) bins.shift++;
     bins.inverse = (float)(BINS - 1) / (bins.top - bins.least);
     bins.linear = linear && bins.inverse > 0.0f && bins.inverse < LAW_INF;
     return bins;

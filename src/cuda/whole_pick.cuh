@@ -30,41 +30,39 @@ template <class R> TB_DEV uint32_t tb_whole_guess(const R &r, float x, uint32_t 
  * team's. */
 template <class R> TB_DEV void tb_whole_collect(const R &r, uint64_t *all, const uint32_t (&count)[4])
 {
-    constexpr int EACH = 32 / TB_WHOLE_WARPS; /* of 32 segments, those that a warp copies */
-    const int rounds = (int)(r.team.size * TB_WHOLE_WARPS + 31) / 32;
-    const uint64_t *theirs[4 * EACH];
-    uint64_t place[4 * EACH];
-    uint32_t n[4 * EACH], to[4 * EACH], base = 0;
+    uint32_t base = 0;
 #pragma unroll
-    for (int q = 0; q < 4; q++) { /* all of the first loads before anything waits for one */
-        if (q >= rounds) break;
+    for (int q = 0; q < 4; q++) {
+        if (q * 32 >= (int)(r.team.size * TB_WHOLE_WARPS)) break;
         const uint32_t end = base + tb_warp_scan(count[q]);
+        constexpr int EACH =
+            32 / TB_WHOLE_WARPS; /* segments that this warp copies, their first loads at once */
+        uint64_t place[EACH];
+        uint32_t n[EACH], to[EACH];
+        const uint64_t *theirs[EACH];
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            const int from = i * TB_WHOLE_WARPS + (int)tb_warp(), at = q * EACH + i;
-            n[at] = __shfl_sync(TB_WHOLE_WARP, count[q], from);
-            to[at] = __shfl_sync(TB_WHOLE_WARP, end, from) - n[at];
-            theirs[at] = tb_team_at(r.team, r.s->listed, (uint32_t)(q * 32 + from) / TB_WHOLE_WARPS) +
-                         (uint32_t)from % TB_WHOLE_WARPS * TB_WHOLE_SEGMENT;
-            place[at] = tb_lane() < n[at] ? theirs[at][tb_lane()] : 0;
+            const int from = i * TB_WHOLE_WARPS + (int)tb_warp();
+            n[i] = __shfl_sync(TB_WHOLE_WARP, count[q], from);
+            to[i] = __shfl_sync(TB_WHOLE_WARP, end, from) - n[i];
+            theirs[i] = tb_team_at(r.team, r.s->listed, (uint32_t)(q * 32 + from) / TB_WHOLE_WARPS) +
+                        tb_warp() * TB_WHOLE_SEGMENT;
+            place[i] = tb_lane() < n[i] ? theirs[i][tb_lane()] : 0;
+        }
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            if (tb_lane() < n[i]) all[to[i] + tb_lane()] = place[i];
+            for (uint32_t j = 32 + tb_lane(); j < n[i]; j += 32) all[to[i] + j] = theirs[i][j];
         }
         base = __shfl_sync(TB_WHOLE_WARP, end, 31);
-    }
-#pragma unroll
-    for (int at = 0; at < 4 * EACH; at++) {
-        if (at / EACH >= rounds) break;
-        if (tb_lane() < n[at]) all[to[at] + tb_lane()] = place[at];
-        for (uint32_t j = 32 + tb_lane(); j < n[at]; j += 32) all[to[at] + j] = theirs[at][j];
     }
 }
 
 /* What each warp of the team has listed, once every block has: count[q] of warp lane + 32 * q. Returns the
  * sum; the greatest number of a warp in *most; the masses' sum in *mass, if that is wanted. */
-template <class R>
-TB_DEV uint32_t tb_whole_listed(const R &r, uint32_t (&count)[4], uint32_t *most, uint64_t *mass)
+template <class R> TB_DEV uint32_t tb_whole_listed(const R &r, uint32_t (&count)[4], uint32_t *most)
 {
     uint32_t sum = 0, greatest = 0;
-    uint64_t masses = 0;
     tb_team_barrier(r.team);
 #pragma unroll
     for (int q = 0; q < 4; q++) {
@@ -73,12 +71,10 @@ TB_DEV uint32_t tb_whole_listed(const R &r, uint32_t (&count)[4], uint32_t *most
         if (i >= r.team.size * TB_WHOLE_WARPS) continue;
         tb_whole_shared *s = tb_team_at(r.team, r.s, i / TB_WHOLE_WARPS);
         count[q] = (uint32_t)tb_whole_words(s)[i % TB_WHOLE_WARPS];
-        if (mass) masses += s->listed_mass[i % TB_WHOLE_WARPS];
         sum += count[q];
         greatest = count[q] > greatest ? count[q] : greatest;
     }
     *most = tb_warp_max(greatest);
-    if (mass) *mass = tb_warp_sum64(masses);
     return tb_warp_sum(sum);
 }
 
@@ -98,26 +94,15 @@ template <class R> TB_DEV tb_pick_row tb_whole_take(const R &r, uint32_t n, uint
     return p;
 }
 
-/* A row of which few tokens are wanted, from the list of a guess. False where the list is too short or too
- * long; nothing is changed then but that the weigher may have its temperature, and *set its mass. */
+/* A row of which few tokens are wanted, from the list of a guess. False, with nothing changed, where the list
+ * is too short or too long. */
 template <class R>
-TB_DEV bool tb_whole_pick(R &r, const tombola_call &call, bool by_mass, int64_t index, int64_t start,
-                          uint32_t status, tb_whole_set *set)
+TB_DEV bool tb_whole_pick(R &r, const tombola_call &call, int64_t index, int64_t start, uint32_t status)
 {
     const uint32_t least = r.weigher.probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
     const tb_whole_chain chain = r.s->chain;
     if (r.greatest == TB_KEY_POS_INF) return false;
-    uint64_t target = 0;
-    if (by_mass) {
-        if (chain.p >= 1.0f || chain.k_before != TB_NO_COUNT) return false;
-        if (chain.temperature != 1.0f && !tb_set_temperature(&r.weigher, chain.temperature)) return false;
-        tb_whole_measure(r, set, TB_WEIGH);
-        target = law_top_p_target(chain.p, set->mass);
-        if (!tb_whole_peaked(r, least, set->mass)) return false;
-    }
-    const uint32_t wanted = by_mass                         ? TB_PICK_LIKELY
-                            : chain.k_before == TB_NO_COUNT ? (uint32_t)call.top_count
-                                                            : chain.k_before;
+    const uint32_t wanted = chain.k_before == TB_NO_COUNT ? (uint32_t)call.top_count : chain.k_before;
     const uint32_t share = (r.part.length + r.part.shift) / (r.team.size * TB_WHOLE_WARPS);
     const bool small = share + 3 * R::width <= TB_WHOLE_SEGMENT && r.part.length <= TB_PICK_LIST;
     /* four standard deviations of a count, and some for the parts' */
@@ -142,19 +127,10 @@ TB_DEV bool tb_whole_pick(R &r, const tombola_call &call, bool by_mass, int64_t 
         }
         if (attempt) tb_whole_reclaim(r); /* the last attempt's numbers have been read */
         if (tb_lane() == 0) tb_whole_words(r.s)[tb_warp()] = n;
-        if (by_mass) {
-            __syncwarp();
-            uint64_t mass = 0;
-            for (uint32_t i = tb_lane(); i < n && i < TB_WHOLE_SEGMENT; i += 32)
-                mass += tb_weight(r.weigher, law_key_value(tb_place_key(own[i])));
-            mass = tb_warp_sum64(mass);
-            if (tb_lane() == 0) r.s->listed_mass[tb_warp()] = mass;
-        }
-        uint64_t mass = 0;
-        all = tb_whole_listed(r, count, &most, by_mass ? &mass : NULL);
+        all = tb_whole_listed(r, count, &most);
         r.pulled = r.team.size > 1;
         if (all >= wanted || bound == least) {
-            listed = most <= TB_WHOLE_SEGMENT && all <= TB_PICK_LIST && mass >= target;
+            listed = most <= TB_WHOLE_SEGMENT && all <= TB_PICK_LIST;
             break; /* too many are mostly equals, or lie in few warps */
         }
         if (most > TB_WHOLE_SEGMENT) break;
@@ -176,8 +152,8 @@ TB_DEV bool tb_whole_pick(R &r, const tombola_call &call, bool by_mass, int64_t 
                : e - r.part.shift < r.part.length ? (uint32_t)e - r.part.shift
                                                   : r.part.length;
     };
-    tb_pick_write(p, call, chain, by_mass ? set->mass : 0, index, start, status,
-                  element(of_block * r.team.rank), element(of_block * (r.team.rank + 1)), false);
+    tb_pick_write(p, call, chain, 0, index, start, status, element(of_block * r.team.rank),
+                  element(of_block * (r.team.rank + 1)));
     tb_whole_wait(r);
     return true;
 }

@@ -13,8 +13,8 @@
 
 #define TB_WHOLE_THREADS 256
 #define TB_WHOLE_FIXED_BYTES 6864
-#define TB_WHOLE_WARP_BYTES                                                                                  \
-    68 /* for each warp of the team: two words of mail, its groups, spread and flags */
+#define TB_WHOLE_WARP_BYTES 52 /* for each warp of the team: two words of mail, its groups, its flags */
+#define TB_WHOLE_TOP_BYTES 16  /* and where the greatest tokens are wanted in order */
 
 #define TB_PICK_THREADS 1024     /* at most: 256, 512 or 1024 */
 #define TB_PICK_LIST_BYTES 46848 /* the list of a row's greatest tokens */
@@ -22,8 +22,9 @@
 #define TB_PICK_MOST 2048        /* tokens that it keeps or sorts */
 #define TB_PICK_LIKELY 1500      /* that are listed for a top_p */
 
-/* Whether a call wants a row's greatest tokens in order. */
-LAW_FN bool tb_wants_top(const tombola_call *call)
+    /* Whether a call wants a row's greatest tokens in order. */
+    LAW_FN bool
+    tb_wants_top(const tombola_call *call)
 {
     return call->top_count > 0 && (call->top_ids || call->top_logprobs);
 }

@@ -141,12 +141,11 @@ template <class R> TB_DEV void tb_whole_run_chain(R &r, const tombola_call &call
 }
 
 /* One row, start to end, by a team. */
-template <int dtype>
+template <int dtype, bool TOP>
 TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_team &team, int64_t index)
 {
-    typedef tb_whole_row<dtype> R;
+    typedef tb_whole_row<dtype, TOP> R;
     const tombola_call &call = params.call;
-    const bool top = tb_wants_top(&call), pick = tb_pick_kind(&call, params.steps) != TB_PICK_NEVER;
     R r;
     tb_whole_lay_out(r, memory, team);
     int64_t start, length;
@@ -156,7 +155,7 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     const int64_t slot = tb_gpu_slot(call, index);
     const bool writes = threadIdx.x == 0 && r.team.rank == 0;
     if (call.advance_offsets && slot >= 0 && writes) tb_next_offsets(params)[index] = call.offsets[slot] + 1;
-    uint32_t status = tb_whole_read(r, params, located, slot, pick);
+    uint32_t status = tb_whole_read(r, params, located, slot);
     if (r.s->chain.bad) status = TOMBOLA_ROW_BAD_PARAM;
     if (status & (TOMBOLA_ROW_BAD_PARAM | TOMBOLA_ROW_EMPTY)) {
         tb_whole_arrive(r);
@@ -170,18 +169,18 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     const tb_facts facts = {status, 0, r.greatest, 0};
     const uint64_t all = tb_floor_of_all(facts, probabilities);
     tb_whole_set set = {all, 0, 0, false};
-    if (pick && tb_whole_pick(r, call, tb_pick_kind(&call, params.steps) == TB_PICK_BY_MASS, index, start,
-                              status, &set))
+    if (TOP && tb_pick_kind(&call, params.steps) == TB_PICK_BY_COUNT &&
+        tb_whole_pick(r, call, index, start, status))
         return;
     if (call.step_count) tb_whole_run_chain(r, call, &set);
 
-    const bool weigh = call.probabilities || call.kept_mass || call.total_mass || (top && call.top_logprobs);
+    const bool weigh = call.probabilities || call.kept_mass || call.total_mass || (TOP && call.top_logprobs);
     bool stored = false;
     const uint4 *counts = NULL;
     if (ids || (!set.measured && (weigh || call.kept_count))) {
         /* softmax alone: what is written is made from the ratios, once */
         stored = R::dtype == TOMBOLA_F32 && r.weigher.plain && set.floor == all && call.probabilities &&
-                 !call.masked_logits && !ids && !call.kept_count && !top;
+                 !call.masked_logits && !ids && !call.kept_count && !TOP;
         counts = tb_whole_measure(r, &set,
                                   stored                   ? TB_WEIGH_AND_STORE
                                   : weigh && !set.measured ? TB_WEIGH
@@ -195,16 +194,16 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     }
     if (ids)
         tb_whole_write_ids(r, call.kept_ids + index * call.kept_capacity, call.kept_capacity, set, counts);
-    if (!top) tb_whole_arrive(r);
+    if (!TOP) tb_whole_arrive(r);
     if (call.masked_logits) tb_whole_write_masked(r, tb_masked_row(call, index, start), set);
     if (call.probabilities)
         tb_whole_write_probabilities(r, call.probabilities + index * call.probabilities_stride, set, stored);
-    if (top) tb_whole_write_top(r, call, index, start, set);
+    if (TOP) tb_whole_write_top(r, call, index, start, set);
     tb_whole_wait(r); /* nobody leaves whose shared memory is being read */
 }
 
 #ifndef TB_EMULATION
-template <int dtype> TB_DEV void tb_whole_kernel(const tb_cuda_params &params, char *memory)
+template <int dtype, bool TOP> TB_DEV void tb_whole_kernel(const tb_cuda_params &params, char *memory)
 {
     const tb_team team = tb_cluster_team();
 #if __CUDA_ARCH__ >= 900
@@ -220,7 +219,7 @@ template <int dtype> TB_DEV void tb_whole_kernel(const tb_cuda_params &params, c
     }
 #endif
     tb_wait_for_inputs();
-    tb_whole_run<dtype>(params, memory, team, blockIdx.x / team.size);
+    tb_whole_run<dtype, TOP>(params, memory, team, blockIdx.x / team.size);
 }
 #endif
 
