@@ -22,9 +22,8 @@
 #define TB_PICK_MOST 2048        /* tokens that it keeps or sorts */
 #define TB_PICK_LIKELY 1500      /* that are listed for a top_p */
 
-    /* Whether a call wants a row's greatest tokens in order. */
-    LAW_FN bool
-    tb_wants_top(const tombola_call *call)
+/* Whether a call wants a row's greatest tokens in order. */
+LAW_FN bool tb_wants_top(const tombola_call *call)
 {
     return call->top_count > 0 && (call->top_ids || call->top_logprobs);
 }

@@ -276,7 +276,7 @@ static void lists_of_many_rows(void **state)
     call.step_count = 0, call.masked_logits = NULL, call.top_ids = int_output, call.top_count = 2048;
     assert_string_equal(picked(&call), "tombola_pick_f32");
     call.rows = 8;
-    assert_string_equal(picked(&call), "tombola_whole_f32");
+    assert_string_equal(picked(&call), "tombola_whole_top_f32");
     call.top_count = 5000;
     assert_string_equal(picked(&call), "tombola_generic");
 }
