@@ -172,22 +172,27 @@ TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, 
         float most = tb_whole_greatest<R>(v, &nan);
         top = fmaxf(top, most);
         if (!WEIGH && !__any_sync(TB_WHOLE_WARP, most >= bound)) continue;
+        if (!WEIGH) {
+#pragma unroll
+            for (int j = 0; j < TB_PICK_UNROLL; j++)
+                tb_pick_append<R>(v[j], tb_whole_index(r, r.part.first + (j0 + j) * 32 + tb_lane()), bound,
+                                  segment, room, &n);
+            continue;
+        }
 #pragma unroll 1
         for (int j = 0; j < TB_PICK_UNROLL; j++) { /* the next vector moves to v[0]: little code */
-            if (WEIGH) {
-                const tb_weigher w = p.row.weigher;
-                uint32_t high = 0, low = 0;
+            const tb_weigher w = p.row.weigher;
+            uint32_t high = 0, low = 0;
 #pragma unroll
-                for (int e = 0; e < R::width; e++) {
-                    float x = tb_whole_element<R>(v[0], e);
-                    float ratio = w.plain ? tb_ratio_plain(w, x) : x * w.scale * w.scale2;
-                    uint32_t h, l;
-                    tb_split_ratio(x >= least ? ratio : 0.0f, &h, &l);
-                    high += h - TB_HIGH_BIAS;
-                    low += l - TB_LOW_BIAS;
-                }
-                *mass += tb_join_sums(high, low);
+            for (int e = 0; e < R::width; e++) {
+                float x = tb_whole_element<R>(v[0], e);
+                float ratio = w.plain ? tb_ratio_plain(w, x) : x * w.scale * w.scale2;
+                uint32_t h, l;
+                tb_split_ratio(x >= least ? ratio : 0.0f, &h, &l);
+                high += h - TB_HIGH_BIAS;
+                low += l - TB_LOW_BIAS;
             }
+            *mass += tb_join_sums(high, low);
             tb_pick_append<R>(v[0], tb_whole_index(r, r.part.first + (j0 + j) * 32 + tb_lane()), bound,
                               segment, room, &n);
 #pragma unroll
@@ -271,6 +276,13 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
             });
             return tb_block_sum64(&s->scratch, listed) >= law_top_p_target(chain.p, p.mass);
         }
+        if (enough && first_equals && p.row.bound == p.row.greatest) { /* of equal tokens the first ones do */
+            begin = tb_warp_sum(tb_lane() < tb_warp() ? count : 0);
+            if (begin > wanted) begin = wanted;
+            room = n < wanted - begin ? n : wanted - begin;
+            capped = true;
+            continue;
+        }
         if (enough &&
             p.row.listed <= TB_PICK_LIST) { /* the warps' parts are not alike: as many as each has */
             begin = tb_warp_sum(tb_lane() < tb_warp() ? count : 0);
@@ -283,6 +295,11 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
         fraction *= enough ? fminf(factor, 0.7f) : fminf(fmaxf(factor, 1.3f), 4.0f);
         const uint32_t before = p.row.bound;
         p.row.bound = tb_pick_bound(p, fraction, loads);
+        for (int i = 0; i < 3 && p.row.bound == before; i++) {
+            fraction *= enough ? 0.6f : 1.4f;
+            __syncthreads(); /* all have the bound */
+            p.row.bound = tb_pick_bound(p, fraction, loads);
+        }
         if (p.row.bound == before) return false;
     }
     return false;

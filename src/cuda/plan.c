@@ -275,13 +275,20 @@ static bool whole_suits(const tb_cuda_device *device, const tombola_call *call)
     return !filters || call->rows <= device->multiprocessors / (call->kept_ids ? 4 : 1);
 }
 
+/* Whether the call is for the kernel that tries a list: the greatest tokens in order, or many of them. */
+static bool whole_lists(const tombola_call *call)
+{
+    return tb_wants_top(call) || (call->kept_ids && call->kept_capacity > 256 &&
+                                  tb_pick_kind(call, call->steps) == TB_PICK_BY_COUNT);
+}
+
 /* Bytes of a block's share of a row, and of what lies beside it. */
 static int64_t whole_shared(const tombola_call *call, unsigned blocks)
 {
     const int64_t warps = TB_WHOLE_THREADS / 32;
     int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps,
             bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
-    if (tb_wants_top(call)) /* the list takes the row's place */
+    if (whole_lists(call)) /* the list takes the row's place */
         bytes =
             (bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes) + blocks * warps * TB_WHOLE_TOP_BYTES;
     return TB_WHOLE_FIXED_BYTES + blocks * warps * TB_WHOLE_WARP_BYTES + bytes;
@@ -312,7 +319,7 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
     }
     if (!whole_fits(device, call, blocks)) return false;
     plan->launch[plan->launch_count++] =
-        (tb_cuda_launch){.kernel = (tb_wants_top(call) ? top_names : names)[call->dtype],
+        (tb_cuda_launch){.kernel = (whole_lists(call) ? top_names : names)[call->dtype],
                          .grid = (unsigned)call->rows * blocks,
                          .threads = TB_WHOLE_THREADS,
                          .cluster = blocks,
@@ -329,8 +336,10 @@ static bool pick_suits(const tb_cuda_device *device, const tombola_call *call)
     bool many = tb_wants_top(call) || (call->kept_ids && call->kept_capacity > 256);
     if (!many && call->kind != TOMBOLA_PROBABILITIES && !call->probabilities && !call->masked_logits)
         return false;
-    return call->vocab_size >= 16384 &&
-           call->rows > (many ? device->multiprocessors / 16 : device->multiprocessors * 3 / 8);
+    const int64_t sms = device->multiprocessors;
+    const bool by_mass =
+        tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS; /* reads rows twice, of many tokens in vain */
+    return call->vocab_size >= 16384 && call->rows > (by_mass ? sms * 3 / 4 : many ? sms / 16 : sms * 3 / 8);
 }
 
 /* `threads` of a block; 0: as many as suit the batch, of which a multiprocessor then has about a thousand. */
@@ -339,9 +348,11 @@ static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
 {
     static const char *const names[] = NAMES("pick");
     if (!threads)
-        threads = call->rows <= device->multiprocessors       ? 1024
-                  : call->rows <= 2 * device->multiprocessors ? 512
-                                                              : 256;
+        threads =
+            call->rows <= device->multiprocessors ? 1024
+            : call->rows <= 2 * device->multiprocessors || tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS
+                ? 512
+                : 256;
     plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = names[call->dtype],
                                                           .grid = (unsigned)call->rows,
                                                           .threads = threads,

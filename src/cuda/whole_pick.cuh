@@ -137,6 +137,7 @@ TB_DEV bool tb_whole_pick(R &r, const tombola_call &call, int64_t index, int64_t
         x *= fminf(1.25f * number / (float)(all + 1), 4.0f);
         const uint32_t last = bound;
         bound = tb_whole_guess(r, x, least);
+        for (int i = 0; i < 3 && bound == last; i++) bound = tb_whole_guess(r, x *= 1.3f, least);
         if (bound == last) break;
     }
     if (!listed) return false;

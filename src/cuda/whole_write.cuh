@@ -174,13 +174,14 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
         return;
     if (call.step_count) tb_whole_run_chain(r, call, &set);
 
-    const bool weigh = call.probabilities || call.kept_mass || call.total_mass || (TOP && call.top_logprobs);
+    const bool top = TOP && tb_wants_top(&call);
+    const bool weigh = call.probabilities || call.kept_mass || call.total_mass || (top && call.top_logprobs);
     bool stored = false;
     const uint4 *counts = NULL;
     if (ids || (!set.measured && (weigh || call.kept_count))) {
         /* softmax alone: what is written is made from the ratios, once */
         stored = R::dtype == TOMBOLA_F32 && r.weigher.plain && set.floor == all && call.probabilities &&
-                 !call.masked_logits && !ids && !call.kept_count && !TOP;
+                 !call.masked_logits && !ids && !call.kept_count && !top;
         counts = tb_whole_measure(r, &set,
                                   stored                   ? TB_WEIGH_AND_STORE
                                   : weigh && !set.measured ? TB_WEIGH
@@ -194,11 +195,11 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     }
     if (ids)
         tb_whole_write_ids(r, call.kept_ids + index * call.kept_capacity, call.kept_capacity, set, counts);
-    if (!TOP) tb_whole_arrive(r);
+    if (!top) tb_whole_arrive(r);
     if (call.masked_logits) tb_whole_write_masked(r, tb_masked_row(call, index, start), set);
     if (call.probabilities)
         tb_whole_write_probabilities(r, call.probabilities + index * call.probabilities_stride, set, stored);
-    if (TOP) tb_whole_write_top(r, call, index, start, set);
+    if (top) tb_whole_write_top(r, call, index, start, set);
     tb_whole_wait(r); /* nobody leaves whose shared memory is being read */
 }
 
