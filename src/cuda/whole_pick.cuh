@@ -129,15 +129,14 @@ TB_DEV bool tb_whole_pick(R &r, const tombola_call &call, int64_t index, int64_t
         if (tb_lane() == 0) tb_whole_words(r.s)[tb_warp()] = n;
         all = tb_whole_listed(r, count, &most);
         r.pulled = r.team.size > 1;
-        if (all >= wanted || bound == least) {
-            listed = most <= TB_WHOLE_SEGMENT && all <= TB_PICK_LIST;
-            break; /* too many are mostly equals, or lie in few warps */
-        }
-        if (most > TB_WHOLE_SEGMENT) break;
-        x *= fminf(1.25f * number / (float)(all + 1), 4.0f);
+        const bool enough = all >= wanted || bound == least;
+        listed = enough && most <= TB_WHOLE_SEGMENT && all <= TB_PICK_LIST;
+        if (listed) break;
+        x *= enough ? 0.6f : fminf(1.25f * number / (float)(all + 1), 4.0f);
         const uint32_t last = bound;
         bound = tb_whole_guess(r, x, least);
-        for (int i = 0; i < 3 && bound == last; i++) bound = tb_whole_guess(r, x *= 1.3f, least);
+        for (int i = 0; i < 3 && bound == last; i++)
+            bound = tb_whole_guess(r, x *= enough ? 0.6f : 1.4f, least);
         if (bound == last) break;
     }
     if (!listed) return false;
