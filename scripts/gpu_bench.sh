@@ -4,7 +4,9 @@
 # python3 with torch, numpy and matplotlib.
 #
 #     scripts/gpu_bench.sh [--quick] [--only TEXT] [--seconds N]
-#     scripts/gpu_bench.sh --evaluation      the GPU part of docs/evaluation instead
+#     scripts/gpu_bench.sh --evaluation [--quick]    the GPU part of docs/evaluation instead
+#
+# Afterwards the pages' tables are of these figures (bench/gpu/table.py, docs/evaluation/report.py).
 #
 # FlashInfer's kernels are compiled from the headers of the PyPI package flashinfer-python: the installed one,
 # or FLASHINFER_INCLUDE (its data/include folder), or else a download. GPU_BENCH_PEER names a library that is
@@ -57,9 +59,12 @@ fi
 peers=()
 if [ -n "$peer" ]; then peers=(--flashinfer "$peer" "$version"); else echo "without FlashInfer"; fi
 if [ "${1:-}" = --evaluation ]; then
+    shift
     at=docs/evaluation
-    python3 $at/latency.py --harness "$build/libharness.so" --floor "$build/libfloor.so" "${peers[@]}" $at/data/latency.json
-    python3 $at/decode.py --harness "$build/libharness.so" "${peers[@]}" $at/data/decode.json
+    python3 $at/latency.py --harness "$build/libharness.so" --floor "$build/libfloor.so" "${peers[@]}" "$@" $at/data/latency.json
+    python3 $at/decode.py --harness "$build/libharness.so" "${peers[@]}" "$@" $at/data/decode.json
+    if [ $# -gt 0 ]; then exit; fi # not all that the page shows
+    python3 $at/report.py
     python3 $at/plots.py latency breakdown throughput
     exit
 fi
@@ -67,3 +72,6 @@ python3 bench/gpu/bench.py --harness "$build/libharness.so" --floor "$build/libf
     --figures "$build/figures.json" "$@" "$results/gpu.json"
 python3 bench/gpu/plot.py "$results/gpu.json" "$results/gpu.png"
 python3 tests/gpu/receipt.py figures "$build/figures.json"
+case " $* " in *" --quick "* | *" --only "*) exit ;; esac # not all that the pages show
+python3 bench/gpu/table.py
+python3 docs/evaluation/report.py

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the library and the GPU tests, runs everything on GPU 0 and writes tests/gpu/receipt.json. Takes at
-# most 10 minutes on 16 cores. Needs nvcc, cmake, a C compiler and python3, nothing else.
+# most 10 minutes on 16 cores. Needs nvcc, cmake, a C compiler and python3; torch, NumPy, apache-tvm-ffi and pytest for the
+# Python package's suites, which pytest-xdist makes several times shorter.
 #
 #     scripts/gpu_test.sh                      everything
 #     scripts/gpu_test.sh SUITE ...            some suites only; no receipt is written
@@ -56,15 +57,16 @@ make_package() {
 }
 
 run_python() {
-    local reason code=0
+    local reason code=0 workers=()
     if reason=$(python_lacks); then
         printf '{"name": "python", "passed": 0, "failed": 0, "skipped": 1, "reason": "%s"}\n' "$reason"
         return
     fi
+    if python3 -c 'import xdist' 2>/dev/null; then workers=(-n 8 --dist worksteal); fi
     rm -f "$build/python.json"
     PYTHONPATH=$package${PYTHONPATH:+:$PYTHONPATH} TOMBOLA_TEST_REPORT=$build/python.json \
-        timeout -k 10 "$python_seconds" python3 -m pytest -q -p no:cacheprovider --show-capture=no --durations=10 -rfs \
-        tests/python >"$build/python.log" 2>&1 || code=$?
+        timeout -k 10 "$python_seconds" python3 -m pytest -q -p no:cacheprovider -p no:benchmark --show-capture=no --durations=10 -rfs \
+        "${workers[@]}" tests/python >"$build/python.log" 2>&1 || code=$?
     python3 tests/python/receipt.py python "$build/python.json" "$code"
 }
 

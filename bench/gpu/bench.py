@@ -11,8 +11,10 @@ import argparse
 import ctypes
 import datetime
 import json
+import pathlib
 import statistics
 import subprocess
+import sys
 import time
 
 import torch
@@ -37,6 +39,12 @@ class Request(ctypes.Structure):
                 ("temperature", ctypes.c_void_p), ("workspace", ctypes.c_void_p),
                 ("workspace_size", ctypes.c_uint64), ("stream", ctypes.c_void_p), ("dtype", ctypes.c_int32),
                 ("dependent", ctypes.c_int32)]
+
+
+def sources_sha256():
+    """Tells of figures of several runs whether they are of the same kernels."""
+    script = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "receipt_hash.py"
+    return subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout.strip()
 
 
 class Refused(Exception):
@@ -255,6 +263,7 @@ def main():
                             capture_output=True, text=True, check=True).stdout.split()[0]
     result = {"device": torch.cuda.get_device_name(), "driver": driver, "date": datetime.date.today().isoformat(),
               "torch": torch.__version__, "flashinfer": bench.flashinfer.version if bench.flashinfer else None,
+              "sources_sha256": sources_sha256(),
               "method": __doc__.split("\n\n")[1].replace("\n", " "), "figures": bench.figures}
     with open(arguments.output, "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)

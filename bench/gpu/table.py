@@ -1,5 +1,5 @@
-"""Fills the tables of README.md and docs/gpu.md between <!-- gpu NAME --> and <!-- end --> from
-bench/results/gpu.json.
+"""Fills the tables of README.md, docs/gpu.md and docs/flashinfer.md between <!-- gpu NAME --> and <!-- end --> from
+bench/results/gpu.json, and what they say of the tests on a GPU from tests/gpu/receipt.json.
 
     table.py            writes them
     table.py --check    fails where a page is not what the figures say
@@ -66,7 +66,7 @@ def calls(_, cells):
                ("no_filter", "zipf", "bf16"), ("k50_p0.9", "zipf", "bf16"))
     lines = []
     for rows in BATCHES:
-        floor = cells["k50_p0.9", "zipf", "f32", 128256, rows]["floor_microseconds"]
+        floor = cells.get(("k50_p0.9", "zipf", "f32", 128256, rows), {}).get("floor_microseconds")
         lines.append([str(rows), number(floor)] + [number(ours(cells, n, d, rows, t)) for n, d, t in columns])
     return table(head, lines)
 
@@ -79,7 +79,8 @@ def peers(_, cells):
                                ("top_k_renorm", "zipf"), ("top_k_mask", "zipf")):
         line = [f"{name}, {'N(0,1)' if distribution == 'n01' else distribution}"]
         for rows in BATCHES:
-            line.append(f"{peer(cells, name, distribution, rows, 'flashinfer') / ours(cells, name, distribution, rows):.1f}")
+            theirs, mine = peer(cells, name, distribution, rows, "flashinfer"), ours(cells, name, distribution, rows)
+            line.append(f"{theirs / mine:.1f}" if theirs and mine else "-")
         lines.append(line)
     return table(head, lines)
 
@@ -113,7 +114,60 @@ def rows_out(_, cells):
     return table(["tombola / FlashInfer, B"] + [str(rows) for rows in BATCHES], lines)
 
 
-TABLES = {"rows": rows_out, "where": where, "readme": readme, "calls": calls, "peers": peers, "hostile": hostile, "ids": ids}
+NAMES = {"k50_p0.9": "top-k 50 and top-p 0.9", "p0.9": "top-p 0.9", "k50": "top-k 50", "min_p0.05": "min-p 0.05", "no_filter": "no filter",
+         "top_k_ids": "lists of 2048 ids, in order of the ids", "top_k_ids_sorted": "lists of 2048 ids, sorted by value"}
+
+
+def slower(_, cells):
+    """Every cell of the benchmark in which FlashInfer is faster."""
+    found = {}
+    for (name, distribution, dtype, vocab, rows), figure in sorted(cells.items()):
+        mine = figure.get("microseconds")
+        theirs = peer(cells, "top_k_ids" if name == "top_k_ids_sorted" else name, distribution, rows, "flashinfer", vocab)
+        if dtype == "f32" and mine and theirs and theirs < mine:
+            what = NAMES.get(name, name) + (f", V = {vocab}" if "ids" in name else " on N(0,1)" if distribution == "n01" else f" on {distribution}")
+            found.setdefault(what, []).append((rows, mine / theirs))
+    if not found:
+        return "FlashInfer is faster in no cell that was measured."
+    cases = []
+    for what, where in found.items():
+        times = sorted({f"{ratio:.2f}" for _, ratio in where})
+        cases.append(f"{what}, at {', '.join(str(rows) for rows, _ in where)} row{'s' if where[-1][0] > 1 else ''} (tombola takes "
+                     f"{' to '.join(dict.fromkeys((times[0], times[-1])))} times as long)")
+    return "FlashInfer is faster, of all cells that were measured, with " + "; ".join(cases) + "."
+
+
+# ---- the tests on a GPU ----
+
+BITS = ("vectors", "anomalies", "graphs", "streams", "large", "random", "invariance", "soak")  # suites that compare bits
+
+
+def receipt():
+    return json.loads((ROOT / "tests/gpu/receipt.json").read_text())
+
+
+def checks(*_):
+    data = receipt()
+    passed = sum(s["passed"] for s in data["suites"] if s["name"] in BITS)
+    failed = sum(s["failed"] for s in data["suites"])
+    if not passed:
+        return "The GPU tests have not run on these sources ([`tests/gpu/receipt.json`](tests/gpu/receipt.json); `make gpu-test` does it)."
+    note = ", which says which part is to be repeated" if "pending" in data else ""
+    return (f"On an {data['device'].removeprefix('NVIDIA ')} {passed / 1e6:.2f} million checks of vectors, random calls, anomalies, graphs, streams, "
+            "batches and a soak of a million rows found the bits of the reference or of the CPU backend in every output"
+            + (f", but {failed} failed" if failed else "") + f" ([`tests/gpu/receipt.json`](tests/gpu/receipt.json){note}; `make gpu-test` does it).")
+
+
+def flashinfer(*_):
+    data = receipt()
+    suite = next((s for s in data["suites"] if s["name"] == "flashinfer"), None)
+    if not suite or not suite["passed"]:
+        return "They have not run on these sources."
+    line = f"On an {data['device']}, {data['date']}: {suite['passed']} passed, {suite['failed']} failed, {suite['skipped']} were skipped."
+    return line + (f" Skipped: {suite['reason']}." if suite.get("reason") else "")
+
+
+TABLES = {"slower": slower, "checks": checks, "flashinfer": flashinfer, "rows": rows_out, "where": where, "readme": readme, "calls": calls, "peers": peers, "hostile": hostile, "ids": ids}
 
 
 def fill(text, result, cells):
@@ -129,7 +183,7 @@ def fill(text, result, cells):
 def main(check):
     result, cells = load()
     stale = []
-    for page in ("README.md", "docs/gpu.md"):
+    for page in ("README.md", "docs/gpu.md", "docs/flashinfer.md"):
         path = ROOT / page
         text = path.read_text()
         filled = fill(text, result, cells)
@@ -138,7 +192,7 @@ def main(check):
             if not check:
                 path.write_text(filled)
     if check and stale:
-        sys.exit(f"not what bench/results/gpu.json says: {', '.join(stale)}; run bench/gpu/table.py")
+        sys.exit(f"not what bench/results/gpu.json and tests/gpu/receipt.json say: {', '.join(stale)}; run bench/gpu/table.py")
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ class Model:
 
 def time_steps(steps):
     """Microseconds of each of {label: step}, as CUDA graphs that are replayed in turns: so a change of the clocks
-    meets all of them."""
+    meets all of them. And how far a turn's time is off the median, as the median of all turns and steps."""
     graphs, times = {}, {label: [] for label in steps}
     for label, step in steps.items():
         step()
@@ -107,21 +107,26 @@ def time_steps(steps):
                 times[label].append(start.elapsed_time(end) * 1000 / REPLAYS)
     for graph in graphs.values():
         graph.reset()
-    return {label: statistics.median(t) for label, t in times.items()}
+    medians = {label: statistics.median(t) for label, t in times.items()}
+    off = statistics.median(abs(t / medians[label] - 1) for label in times for t in times[label])
+    return medians, off
 
 
 def samplers(tombola, flashinfer):
     """{label: function of f32 logits that returns tokens}, all of them top-k 50 and top-p 0.9."""
     import peers
 
-    def exact(logits):
-        tombola.run("k50_p0.9", logits, 0, 0)
-        return tombola.tokens[:logits.shape[0]]
+    def ours(name):
+        def sample(logits):
+            tombola.run(name, logits, 0, 0)
+            return tombola.tokens[:logits.shape[0]]
+        return sample
     found = {"torch sort": peers.torch_sort}
     if flashinfer:
         found["flashinfer joint"] = flashinfer.joint
         found["flashinfer top_k_first"] = flashinfer.top_k_first
-    found["tombola exact"] = exact
+    found["tombola dual-pivot"] = ours("k50_p0.9 dual-pivot")
+    found["tombola exact"] = ours("k50_p0.9")
     return found
 
 
@@ -140,11 +145,11 @@ def measure(name, batches, contestants, done):
                 logits.copy_(rows[:batch])  # where an engine converts the model's logits to f32
             if sampler:
                 ids.copy_(sampler(logits))
-        times = time_steps({"without_sampler": step, "without_head": lambda: step(head=False),
-                            "without_attention": lambda: step(attention=False),
-                            **{label: lambda f=f: step(f) for label, f in contestants.items()}})
+        times, off = time_steps({"without_sampler": step, "without_head": lambda: step(head=False),
+                                 "without_attention": lambda: step(attention=False),
+                                 **{label: lambda f=f: step(f) for label, f in contestants.items()}})
         figure = {"model": name, "batch": batch, "context": CONTEXT, "vocab_size": shape["vocab"],
-                  **{k: t for k, t in times.items() if k not in contestants},
+                  "turns": TURNS, "turns_off_median": off, **{k: t for k, t in times.items() if k not in contestants},
                   "step": {k: t for k, t in times.items() if k in contestants}}
         print(name, batch, *(f"{k} {v:.0f}" for k, v in figure.items() if k.startswith("without")),
               *(f"| {k} {v:.0f}" for k, v in figure["step"].items()), flush=True)
@@ -181,7 +186,7 @@ def main():
     flashinfer = peers.FlashInfer(*arguments.flashinfer) if arguments.flashinfer else None
     latency.warm_up()
     result = {"device": torch.cuda.get_device_name(), "driver": latency.driver(),
-              "date": datetime.date.today().isoformat(), "torch": torch.__version__,
+              "date": datetime.date.today().isoformat(), "torch": torch.__version__, "sources_sha256": bench.sources_sha256(),
               "flashinfer": flashinfer.version if flashinfer else None, "chain": "top-k 50 and top-p 0.9",
               "method": __doc__.split("\n\n")[1].replace("\n", " "), "figures": []}
 

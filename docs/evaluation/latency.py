@@ -76,6 +76,7 @@ def main():
     warm_up()
     result = {"device": torch.cuda.get_device_name(), "driver": driver(), "date": datetime.date.today().isoformat(),
               "torch": torch.__version__, "flashinfer": b.flashinfer.version if b.flashinfer else None,
+              "sources_sha256": bench.sources_sha256(),
               "method": __doc__.split("\n\n")[1].replace("\n", " "), "figures": []}
     for distribution, chains, batches in QUICK if arguments.quick else GRID:
         for batch in batches:

@@ -76,11 +76,8 @@ def source(
     kind: str, rows: Any, slots: Any, lengths: Any, ties: str, threads: int, backend: str
 ) -> tuple[Any, ...]:
     """Where rows come from and how a call runs, as fields and values; nothing for the defaults."""
-    if (
-        rows is None and slots is None and lengths is None and threads == 0
-        and kind is LOGITS and ties is ALL and backend is AUTO
-    ):  # fmt: skip
-        return ()
+    if rows is None and slots is None and lengths is None and threads == 0 and ties is ALL and backend is AUTO:
+        return () if kind is LOGITS else (lib.KIND, lib.value_of(lib.KINDS, "kind", kind))
     return (
         lib.KIND, lib.value_of(lib.KINDS, "kind", kind), lib.TIES, lib.value_of(lib.ALL_TIES, "ties", ties),
         lib.ROWS, rows, lib.SLOTS, slots, lib.LENGTHS, lengths,

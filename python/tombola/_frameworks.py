@@ -107,7 +107,7 @@ class Torch(Framework):
         self.dtypes = {"int32": torch.int32, "int64": torch.int64, "float32": torch.float32}
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
-        return self.torch.empty(shape, dtype=self.dtypes[dtype] if dtype else x.dtype, device=x.device)
+        return x.new_empty(shape, dtype=self.dtypes[dtype] if dtype else x.dtype)  # sooner than torch.empty(device=)
 
     def full(self, x: Any, shape: tuple[int, ...], dtype: str | None, value: float) -> Any:
         return self.torch.full(shape, value, dtype=self.dtypes[dtype] if dtype else x.dtype, device=x.device)
@@ -177,6 +177,9 @@ class TorchOperator(Torch):
         self.run = _torch.run
         self.written = None  # type: ignore[assignment] # the operator's schema says what is written
         self.random_bits = _torch.random_bits  # type: ignore[method-assign]
+
+    def empty(self, x: Any, shape: tuple[int, ...], dtype: str | None) -> Any:
+        return self.torch.empty(shape, dtype=self.dtypes[dtype] if dtype else x.dtype, device=x.device)
 
     def check_written(self, array: Any, name: str) -> None:
         if not isinstance(array, self.torch.Tensor):

@@ -250,12 +250,12 @@ def sample(
             SEED, seed, OFFSET, offset, NOT_CAPTURED, captured,
         )  # fmt: skip
     if not (
-        method is EXACT and ties is ALL and kind is LOGITS and backend is AUTO and threads == 0 and advance is False
-        and rows is None and slots is None and lengths is None and streams is None and random is None
-        and num_samples is None
+        kind is LOGITS and ties is ALL and backend is AUTO and threads == 0
+        and rows is None and slots is None and lengths is None
     ):  # fmt: skip
+        arguments += source(kind, rows, slots, lengths, ties, threads, backend)
+    if not (method is EXACT and advance is False and streams is None and random is None and num_samples is None):
         arguments += (
-            *source(kind, rows, slots, lengths, ties, threads, backend),
             lib.METHOD, lib.value_of(lib.METHODS, "method", method), lib.ADVANCE, advance,
             lib.STREAMS, streams, lib.RANDOM, random, lib.NUM_SAMPLES, num_samples,
         )  # fmt: skip

@@ -17,7 +17,7 @@ if torch is None:
 
 
 def pytest_configure(config):
-    if "TOMBOLA_TEST_REPORT" in os.environ:
+    if "TOMBOLA_TEST_REPORT" in os.environ and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Receipt(os.environ["TOMBOLA_TEST_REPORT"]))
 
 

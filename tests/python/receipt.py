@@ -1,4 +1,5 @@
-"""Counts for the GPU tests' receipt, kept up to date while pytest runs, so that a run that is cut reports what it did.
+"""Counts for the GPU tests' receipt, kept up to date while pytest runs, so that a run that is cut reports what it did. Where
+pytest-xdist spreads the tests over processes, the one that leads them counts.
 
 TOMBOLA_TEST_REPORT names the file; receipt.py SUITE FILE EXIT_CODE prints its line for the receipt.
 """
@@ -7,6 +8,8 @@ import collections
 import json
 import pathlib
 import sys
+
+import pytest
 
 OUT_OF_TIME = (124, 137)  # timeout's exit codes
 
@@ -28,7 +31,12 @@ class Receipt:
         self.path.write_text(json.dumps(state))
 
     def pytest_collection_finish(self, session):
-        self.collected = len(session.items)
+        self.collected = max(self.collected, len(session.items))
+        self.write()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node, ids):
+        self.collected = len(ids)
         self.write()
 
     def pytest_collectreport(self, report):

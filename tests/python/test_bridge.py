@@ -1,8 +1,14 @@
 """The library by name, as TVM programs load it, without the package's functions."""
 
+import os
+import shutil
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tvm_ffi
+from arrays import ROOT
 
 import tombola
 from tombola import _library
@@ -27,6 +33,30 @@ def test_functions_in_the_registry(logits):
     probabilities = np.empty_like(logits)
     tvm_ffi.get_global_func("tombola.run")(logits, "joint_top_k", 9, "joint_top_p", 0.5, "probabilities", probabilities)
     assert (probabilities == tombola.renorm(logits, chain=tombola.Chain([tombola.TopKTopP(9, 0.5)]))).all()
+
+
+def test_a_program_in_cpp(tmp_path):
+    """examples/tvm, built as its comment says."""
+    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler")
+
+    def config(*wanted):
+        command = [sys.executable, "-m", "tvm_ffi.config", *wanted]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    program = tmp_path / "sample"
+    flags = [flag for wanted in ("--cxxflags", "--ldflags", "--libs") for flag in config(wanted)]
+    subprocess.run([compiler, ROOT / "examples/tvm/sample.cc", "-o", program, *flags], check=True)
+    environment = os.environ | {"LD_LIBRARY_PATH": config("--libdir")[0]}
+    done = subprocess.run([program, _library._PATH], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    printed = [line.split() for line in done.stdout.splitlines()]
+    number = np.arange(4000)
+    logits = ((number * 7919 % 1000).astype(np.float32) / np.float32(100)).reshape(4, 1000)
+    expected = tombola.sample(logits, temperature=0.8, top_k=40, top_p=0.95, seed=7, return_logprobs=True)
+    assert [int(token) for token, _ in printed] == expected.tokens.tolist()
+    assert [np.float32(logprob) for _, logprob in printed] == expected.logprobs.tolist()
 
 
 def test_tensors_of_tvm_ffi(logits):

@@ -23,21 +23,27 @@ def test_e(): END
 
 
 @pytest.mark.parametrize(
-    "end, code, passed, failed, skipped, reason",
+    "end, code, passed, failed, skipped, reason, options",
     [
-        ("pass", None, 2, 2, 1, "no such thing (1)"),
-        ("os._exit(7)", None, 1, 3, 1, "code 7 before 1 tests of 5"),
-        ("os._exit(7)", 124, 1, 2, 2, "the time limit came before 1 tests of 5"),
+        ("pass", None, 2, 2, 1, "no such thing (1)", ()),
+        ("os._exit(7)", None, 1, 3, 1, "code 7 before 1 tests of 5", ()),
+        ("os._exit(7)", 124, 1, 2, 2, "the time limit came before 1 tests of 5", ()),
+        ("pass", None, 2, 2, 1, "no such thing (1)", ("-n", "2")),
+        ("os._exit(7)", None, 1, 3, 1, "no such thing (1)", ("-n", "2")),  # pytest-xdist reports a process's end as a failure
     ],
 )
-def test_line(tmp_path, end, code, passed, failed, skipped, reason):
+def test_line(tmp_path, end, code, passed, failed, skipped, reason, options):
+    if options:
+        pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     (tmp_path / "test_it.py").write_text(TESTS.replace("END", end))
     (tmp_path / "conftest.py").write_text(
         f"import sys; sys.path.insert(0, {str(ROOT / 'tests' / 'python')!r})\n"
         "from receipt import Receipt\n"
-        "def pytest_configure(config): config.pluginmanager.register(Receipt('report.json'))\n"
+        "def pytest_configure(config):\n"
+        "    if not hasattr(config, 'workerinput'): config.pluginmanager.register(Receipt('report.json'))\n"
     )
-    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=tmp_path, capture_output=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True)
     line = receipt.line("python", tmp_path / "report.json", run.returncode if code is None else code)
     assert reason in line.pop("reason")
     assert line == {"name": "python", "passed": passed, "failed": failed, "skipped": skipped}

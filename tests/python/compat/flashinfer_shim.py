@@ -11,17 +11,20 @@ killed. scripts/flashinfer_tests.sh calls it.
 
 import collections
 import fnmatch
+import gc
 import json
 import os
 import pathlib
 import sys
 import time
+import traceback
 import types
 
 import pytest
 import torch
 
 SECONDS_BETWEEN_REPORTS = 5
+WAITS_FOR_MEMORY, SECONDS_OF_WAIT = 5, 3
 
 LEFT_OUT = pathlib.Path(__file__).with_name("flashinfer_left_out.txt")
 
@@ -93,6 +96,22 @@ class Report:
     def pytest_runtest_setup(self):
         if time.time() > float(os.environ.get("FLASHINFER_TEST_END", "inf")):
             pytest.skip("the time was over")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem):
+        """Calls the test; one that finds the device's memory taken by the other processes waits, and begins again."""
+        arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+        for attempt in range(WAITS_FOR_MEMORY + 1):
+            try:
+                pyfuncitem.obj(**arguments)
+                return True
+            except torch.OutOfMemoryError as error:
+                if attempt == WAITS_FOR_MEMORY:
+                    raise
+                traceback.clear_frames(error.__traceback__)  # they hold tensors
+            gc.collect()
+            torch.cuda.empty_cache()
+            time.sleep(SECONDS_OF_WAIT)
 
     def pytest_runtest_teardown(self):
         # Many processes share the device's memory: none keeps much that it does not use.

@@ -9,6 +9,8 @@ import torch
 _NATIVE = (torch.float32, torch.float16, torch.bfloat16)
 _INT32_MAX = 2**31 - 1
 _U64 = 2**64 - 1
+_SEEDS = (torch.int64, torch.uint64)
+_NUMBERS = (int, float)  # asked for first: isinstance(1, torch.Tensor) takes half a microsecond
 
 Seed = Union[int, torch.Tensor]
 
@@ -16,15 +18,17 @@ Seed = Union[int, torch.Tensor]
 def source(x: torch.Tensor, name: str) -> torch.Tensor:
     """The rows as the library reads them. float32, float16 and bfloat16 are read in place, whatever the
     distance between rows; other floating types are converted to float32."""
-    if x.dtype not in _NATIVE:
+    dtype = x.dtype
+    if dtype is not torch.float32 and dtype not in _NATIVE:
         if not x.dtype.is_floating_point:
-            raise ValueError(f"{name} must be of a floating type, got {x.dtype}")
+            raise ValueError(f"{name} must be of a floating type, got {dtype}")
         x = x.float()
     if x.dim() != 2:
         raise ValueError(f"{name} must have 2 dimensions (rows, vocabulary), got {x.dim()}")
-    apart, step = x.stride()
-    if step != 1 or apart < x.size(1):
-        x = x.contiguous()
+    if not x.is_contiguous():
+        apart, step = x.stride()
+        if step != 1 or apart < x.size(1):
+            x = x.contiguous()
     return x
 
 
@@ -42,7 +46,7 @@ def parameter(
 ) -> Union[torch.Tensor, float]:
     """A scalar, or one value per output row. FlashInfer numbers the values of a tensor by the rows of
     its source, so with `indices` they are gathered here. Programs match on the messages' beginnings."""
-    if not isinstance(value, torch.Tensor):
+    if value.__class__ in _NUMBERS or not isinstance(value, torch.Tensor):
         return min(max(int(value), -1), _INT32_MAX) if dtype == torch.int32 else float(value)
     if value.dim() == 0:
         raise ValueError(
@@ -78,13 +82,20 @@ def row_index(indices: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
 
 
 _kept_streams: Dict[Tuple[torch.device, int], torch.Tensor] = {}
+_kept_views: Dict[Tuple[torch.device, int], torch.Tensor] = {}
+_MOST_VIEWS = 4096
 
 
-def _streams(rows: int, device: torch.device) -> torch.Tensor:
-    """The numbers of the rows, 0 and up. They are kept for later calls on any CUDA stream: so the device is
-    waited for when they are made, and they are never freed."""
+def _streams(rows: int, device: torch.device) -> Optional[torch.Tensor]:
+    """The numbers of the rows, 0 and up; None for one row, whose number is the default. They are kept for later
+    calls on any CUDA stream: so the device is waited for when they are made, and they are never freed."""
+    if rows == 1:
+        return None
     if torch.compiler.is_compiling():
         return torch.arange(rows, dtype=torch.int32, device=device)
+    view = _kept_views.get((device, rows))
+    if view is not None:
+        return view
     length = max(1024, 1 << (rows - 1).bit_length())
     kept = _kept_streams.get((device, length))
     if kept is None:
@@ -94,7 +105,10 @@ def _streams(rows: int, device: torch.device) -> torch.Tensor:
         if device.type == "cuda":
             torch.cuda.current_stream(device).synchronize()
         _kept_streams[device, length] = kept
-    return kept[:rows]
+    view = kept[:rows]
+    if len(_kept_views) < _MOST_VIEWS:
+        _kept_views[device, rows] = view
+    return view
 
 
 def _is_recording(device: torch.device) -> bool:
@@ -110,15 +124,16 @@ def randomness(
     generator: Optional[torch.Generator],
     seed: Optional[Seed],
     offset: Optional[Seed],
-    alone: bool,
+    chain: Dict[str, Any],
 ) -> Dict[str, Any]:
     """The arguments of tombola.sample that say where random numbers come from: seed and offset if they are
-    given, else what `generator` (or torch's default one) supplies. `alone`: the call has no other arrays with
-    a value per row, which would have to be of the same length."""
+    given, else what `generator` (or torch's default one) supplies."""
     if (seed is None) != (offset is None):
         raise ValueError("seed and offset must be given together")
     if seed is None:
         return _from_generator(rows, device, generator)
+    if seed.__class__ is int and offset.__class__ is int:
+        return {"seed": seed & _U64, "offset": offset & _U64}
     if isinstance(seed, torch.Tensor) != isinstance(offset, torch.Tensor):
         raise ValueError("seed and offset must both be tensors or both be scalars")
     if not isinstance(seed, torch.Tensor):
@@ -128,7 +143,10 @@ def randomness(
     # One seed for the batch: rows take different streams, as with a scalar. One seed per row: a
     # request's token depends on its seed and offset alone, and all rows take stream 0.
     streams = _streams(rows, device) if seed.size(0) == 1 else None
-    if not alone or seed.size(0) != offset.size(0):
+    # Arrays of a call are all of one element or all of one per row.
+    if seed.size(0) != offset.size(0) or any(
+        value.__class__ not in _NUMBERS and isinstance(value, torch.Tensor) for value in chain.values()
+    ):
         seed, offset = seed.expand(rows), offset.expand(rows)
     return {"seed": seed.contiguous(), "offset": offset.contiguous(), "streams": streams}
 
@@ -136,7 +154,7 @@ def randomness(
 def _check_seed(value: torch.Tensor, name: str, rows: int, device: torch.device) -> None:
     if value.device != device:
         raise ValueError(f"{name} tensor must be on {device}, not {value.device}")
-    if value.dtype not in (torch.int64, torch.uint64):
+    if value.dtype not in _SEEDS:
         raise ValueError(f"{name} tensor must be int64/uint64, not {value.dtype}")
     if value.dim() != 1:
         raise ValueError(f"{name} tensor must be 1D, not {value.dim()}D")

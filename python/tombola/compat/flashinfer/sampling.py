@@ -13,7 +13,7 @@ from ._arguments import Seed, parameter, randomness, refuse_nan, row_index, sour
 
 Sampled = Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]
 
-_ORDERS = {"top_k_first": ("top_k", "top_p"), "joint": ("top_k_top_p",)}
+_ORDERS = {"top_k_first": {}, "joint": {"order": ("top_k_top_p",)}}  # the first is the default order
 
 
 def softmax(
@@ -167,7 +167,8 @@ def top_k_renorm_probs(probs: torch.Tensor, top_k: Union[torch.Tensor, int]) -> 
     dtype = probs.dtype
     probs = source(probs, "probs")
     value = parameter(top_k, probs.size(0), torch.int32)
-    return tombola.renorm(probs, kind="probabilities", top_k=value).to(dtype)
+    result = tombola.renorm(probs, kind="probabilities", top_k=value)
+    return result if dtype is torch.float32 else result.to(dtype)
 
 
 def top_k_mask_logits(logits: torch.Tensor, top_k: Union[torch.Tensor, int]) -> torch.Tensor:
@@ -175,7 +176,8 @@ def top_k_mask_logits(logits: torch.Tensor, top_k: Union[torch.Tensor, int]) -> 
     dtype = logits.dtype
     logits = source(logits, "logits")
     value = parameter(top_k, logits.size(0), torch.int32)
-    return tombola.mask(logits, top_k=value).to(dtype)
+    result = tombola.mask(logits, top_k=value)
+    return result if dtype is logits.dtype else result.to(dtype)
 
 
 top_p_renorm_prob = top_p_renorm_probs
@@ -212,7 +214,7 @@ def _top_k_top_p(
     return {
         "top_k": parameter(top_k, x.size(0), torch.int32, indices),
         "top_p": parameter(top_p, x.size(0), torch.float32, indices),
-        "order": _ORDERS[order],
+        **_ORDERS[order],
     }
 
 
@@ -228,13 +230,12 @@ def _sample(
 ) -> Sampled:
     x = source(x, "probs" if kind == "probabilities" else kind)
     rows = x.size(0) if indices is None else indices.size(0)
-    alone = not any(isinstance(value, torch.Tensor) for value in chain.values())
-    draw = randomness(rows, x.device, generator, seed, offset, alone)
+    draw = randomness(rows, x.device, generator, seed, offset, chain)
     tokens = tombola.sample(x, kind=kind, rows=row_index(indices), **chain, **draw)
     # A row without a token has -1, which FlashInfer's callers do not expect: they get token 0, as from
     # FlashInfer, and valid says so.
     valid = tokens >= 0 if return_valid else None
-    samples = tokens.clamp_(min=0)
+    samples = torch.relu_(tokens)  # clamp_ takes longer on the host
     if indices is not None:
         samples = samples.to(indices.dtype)
     return samples if valid is None else (samples, valid)

@@ -1,15 +1,16 @@
-"""The programs of examples/python, on the CPU and, where there is one, on a GPU."""
+"""The programs of examples/python: NumPy's, and where torch is there the others, on the CPU and, where there is one, on a
+GPU."""
 
 import importlib.util
-import pathlib
 
 import numpy
 import pytest
-import torch
+from arrays import ROOT, needs_cuda, needs_torch, torch
 
 import tombola
 
-EXAMPLES = pathlib.Path(__file__).parents[3] / "examples/python"
+EXAMPLES = ROOT / "examples/python"
+DEVICES = [pytest.param("cpu", marks=needs_torch), pytest.param("cuda", marks=needs_cuda)]
 
 
 def load(name):
@@ -38,6 +39,7 @@ def test_numpy(capsys):
         assert abs(result.logprobs[row] - expected[where]) < 1e-5
 
 
+@pytest.mark.parametrize("device", DEVICES)
 def test_decoding(device):
     example = load("decode_torch")
     model, prompts, requests, tokens, logprobs = example.main(device)
@@ -56,11 +58,13 @@ def test_decoding(device):
         assert drawn.item() == tokens[2, step].item()
 
 
-def test_graph(cuda):
+@needs_cuda
+def test_graph():
     history = load("cuda_graph").main()
     assert len({tuple(step) for step in history}) == len(history)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 def test_rollout(device):
     example = load("rl_rollout")
     memory, error, gradient = example.main(device)
