@@ -270,8 +270,9 @@ static bool whole_serves(const tombola_call *call)
     fast_chain chain = read_chain(call);
     if (call->method != TOMBOLA_EXACT || !chain.served) return false;
     if (call->tokens || call->rounds || call->logprobs || call->raw_logprobs || call->ranks ||
-        call->entropy || call->top_ids || call->top_logprobs || call->given_logprobs ||
-        call->given_raw_logprobs)
+        call->entropy || call->given_logprobs || call->given_raw_logprobs)
+        return false;
+    if (tb_wants_top(call) && (call->top_count > TB_PICK_MOST || (call->top_raw && call->step_count)))
         return false;
     return !call->total_mass || !chain.filtered;
 }
@@ -282,18 +283,30 @@ static bool whole_serves(const tombola_call *call)
 static bool whole_suits(const tb_cuda_device *device, const tombola_call *call)
 {
     if (call->kind != TOMBOLA_PROBABILITIES && !call->probabilities && !call->masked_logits &&
-        !(call->kept_ids && call->kept_capacity > 256))
+        !tb_wants_top(call) && !(call->kept_ids && call->kept_capacity > 256))
         return false;
-    return !read_chain(call).filtered || call->rows <= device->multiprocessors / (call->kept_ids ? 4 : 1);
+    bool filters = false; /* a temperature of 0 is none: what it keeps is found in the first look */
+    for (int32_t i = 0; i < call->step_count; i++) filters |= call->steps[i].kind != TOMBOLA_TEMPERATURE;
+    return !filters || call->rows <= device->multiprocessors / (call->kept_ids ? 4 : 1);
+}
+
+/* Whether the call is for the kernel that tries a list: the greatest tokens in order, or many of them. */
+static bool whole_lists(const tombola_call *call)
+{
+    return tb_wants_top(call) || (call->kept_ids && call->kept_capacity > 256 &&
+                                  tb_pick_kind(call, call->steps) == TB_PICK_BY_COUNT);
 }
 
 /* Bytes of a block's share of a row, and of what lies beside it. */
 static int64_t whole_shared(const tombola_call *call, unsigned blocks)
 {
     const int64_t warps = TB_WHOLE_THREADS / 32;
-    int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps;
-    return TB_WHOLE_FIXED_BYTES + blocks * warps * TB_WHOLE_WARP_BYTES +
-           (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
+    int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps,
+            bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
+    if (whole_lists(call)) /* the list takes the row's place */
+        bytes =
+            (bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes) + blocks * warps * TB_WHOLE_TOP_BYTES;
+    return TB_WHOLE_FIXED_BYTES + blocks * warps * TB_WHOLE_WARP_BYTES + bytes;
 }
 
 static bool whole_fits(const tb_cuda_device *device, const tombola_call *call, unsigned blocks)
@@ -307,7 +320,7 @@ static bool whole_fits(const tb_cuda_device *device, const tombola_call *call, u
 static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                       unsigned blocks)
 {
-    static const char *const names[] = NAMES("whole");
+    static const char *const names[] = NAMES("whole"), *const top_names[] = NAMES("whole_top");
     if (!blocks) {
         /* Three blocks a multiprocessor, so that one reads while others compute and write; where rows are
          * few, more blocks a row, down to 16 KB each. */
@@ -321,12 +334,45 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
     }
     if (!whole_fits(device, call, blocks)) return false;
     plan->launch[plan->launch_count++] =
-        (tb_cuda_launch){.kernel = names[call->dtype],
+        (tb_cuda_launch){.kernel = (whole_lists(call) ? top_names : names)[call->dtype],
                          .grid = (unsigned)call->rows * blocks,
                          .threads = TB_WHOLE_THREADS,
                          .cluster = blocks,
                          .shared_bytes = (unsigned)whole_shared(call, blocks)};
     return true;
+}
+
+/* ---- the kernel for small kept sets over whole rows: a block a row, which reads it once ---- */
+
+/* Whether it is the better one: where rows are few, many blocks for each are, and for that many that need a
+ * long search or an order (measured on 132 multiprocessors). */
+static bool pick_suits(const tb_cuda_device *device, const tombola_call *call)
+{
+    bool many = tb_wants_top(call) || (call->kept_ids && call->kept_capacity > 256);
+    if (!many && call->kind != TOMBOLA_PROBABILITIES && !call->probabilities && !call->masked_logits)
+        return false;
+    const int64_t sms = device->multiprocessors;
+    const bool by_mass =
+        tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS; /* reads rows twice, of many tokens in vain */
+    return call->vocab_size >= 16384 && call->rows > (by_mass ? sms * 3 / 4 : many ? sms / 16 : sms * 3 / 8);
+}
+
+/* `threads` of a block; 0: as many as suit the batch, of which a multiprocessor then has about a thousand. */
+static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                     unsigned threads)
+{
+    static const char *const names[] = NAMES("pick");
+    if (!threads)
+        threads =
+            call->rows <= device->multiprocessors ? 1024
+            : call->rows <= 2 * device->multiprocessors || tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS
+                ? 512
+                : 256;
+    plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = names[call->dtype],
+                                                          .grid = (unsigned)call->rows,
+                                                          .threads = threads,
+                                                          .cluster = 1,
+                                                          .shared_bytes = TB_PICK_BYTES};
 }
 
 /* ---- the generic kernel: a block a row, or a cluster of blocks where rows are few ---- */
@@ -362,15 +408,11 @@ static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 }
 
 const char *const tb_cuda_variants[] = {
-    "generic",       "generic_c1",    "generic_c2",
-    "generic_c4",    "generic_c8",    "generic_c16",
-    "whole_c1",      "whole_c2",      "whole_c4",
-    "whole_c8",      "whole_c16",     "stream_c1_512",
-    "stream_c1_256", "stream_c2_512", "stream_c1_512r",
-    "stream_c4_256", "stream_c8_256", "stream_c16_256",
-    "flat_c1_512",   "flat_c8_256",   "flat_c16_256",
-    "flat_pipe_c2",  "flat_pipe_c4",  "flat_pipe_c8",
-    "flat_pipe_c16", "rejection",     NULL,
+    "generic",       "generic_c1",    "generic_c2",     "generic_c4",    "generic_c8",    "generic_c16",
+    "whole_c1",      "whole_c2",      "whole_c4",       "whole_c8",      "whole_c16",     "stream_c1_512",
+    "stream_c1_256", "stream_c2_512", "stream_c1_512r", "stream_c4_256", "stream_c8_256", "stream_c16_256",
+    "flat_c1_512",   "flat_c8_256",   "flat_c16_256",   "flat_pipe_c2",  "flat_pipe_c4",  "flat_pipe_c8",
+    "flat_pipe_c16", "pick_256",      "pick_512",       "pick_1024",     "rejection",     NULL,
 };
 
 /* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
@@ -393,8 +435,16 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
     bool usual = !forced || !strcmp(forced, "generic") || !strcmp(forced, exact ? "generic" : "rejection");
     unsigned blocks = forced_blocks(device, forced, "generic_c");
     unsigned whole = forced_blocks(device, forced, "whole_c");
-    if ((whole || (!forced && whole_suits(device, call))) && whole_serves(call) &&
-        add_whole(&plan, device, call, whole)) {
+    const unsigned threads = !forced                        ? 0
+                             : !strcmp(forced, "pick_256")  ? 256
+                             : !strcmp(forced, "pick_512")  ? 512
+                             : !strcmp(forced, "pick_1024") ? 1024
+                                                            : 0;
+    const bool pick = forced ? threads > 0 : pick_suits(device, call);
+    if (pick && call->method == TOMBOLA_EXACT && tb_pick_kind(call, call->steps) != TB_PICK_NEVER) {
+        add_pick(&plan, device, call, threads);
+    } else if ((whole || (!forced && whole_suits(device, call))) && whole_serves(call) &&
+               add_whole(&plan, device, call, whole)) {
         /* done */
     } else if ((!forced || !usual) && add_fast(&plan, device, call, forced)) {
         /* the fast kernels' */

@@ -18,8 +18,10 @@
 #endif
 
 #define TB_WHOLE_WARPS (TB_WHOLE_THREADS / 32)
-#define TB_WHOLE_BINS 384                    /* a multiple of the greatest team */
-#define TB_WHOLE_LIST TB_WHOLE_THREADS       /* one token a thread */
+#define TB_WHOLE_BINS 384              /* a multiple of the greatest team */
+#define TB_WHOLE_LIST TB_WHOLE_THREADS /* one token a thread */
+#define TB_WHOLE_SEGMENT 94            /* listed tokens of a warp: so many fit the place of the bins */
+#define TB_WHOLE_OWN (TB_WHOLE_SEGMENT * TB_WHOLE_WARPS)
 #define TB_WHOLE_GROUPS (TB_WHOLE_WARPS * 4) /* of a block: eight lanes' elements, whose maximum is known */
 
 /* A chain with at most one temperature, before the filters, and at most one top_p: top_k and min_p steps
@@ -43,7 +45,6 @@ typedef struct tb_whole_shared {
     uint64_t box[2]; /* mbarriers of the exchanges, in turns */
     tb_whole_chain chain;
     tb_scratch scratch;
-    uint64_t least_place[TB_WHOLE_WARPS];
     uint32_t cursor;
     union {
         struct {
@@ -53,6 +54,9 @@ typedef struct tb_whole_shared {
         struct {
             uint64_t own[TB_WHOLE_LIST], list[TB_WHOLE_LIST]; /* places: this block's, and the team's */
             uint64_t weight[TB_WHOLE_LIST];
+        };
+        struct {
+            uint64_t listed[TB_WHOLE_OWN]; /* places, a segment for each warp: where few tokens are wanted */
         };
     };
 } tb_whole_shared;
@@ -66,13 +70,23 @@ typedef struct tb_whole_part {
     uint32_t inner; /* vectors of each lane, from the first on, that surely lie inside the row */
 } tb_whole_part;
 
+/* A word for each warp, of those in the scratch that nothing else here needs. */
+TB_DEV uint64_t *tb_whole_words(tb_whole_shared *s)
+{
+    static_assert(TB_WHOLE_WARPS == 8, "tb_scratch");
+    return &s->scratch.team[0][0];
+}
+
 /* What each thread knows of its row. */
-template <int dtype_> struct tb_whole_row {
+template <int dtype_, bool TOP_ = false> struct tb_whole_row {
+    static constexpr bool TOP = TOP_; /* the greatest tokens in order are wanted, too */
     static constexpr int dtype = dtype_, bytes = dtype == TOMBOLA_F32 ? 4 : 2, width = 16 / bytes;
     tb_whole_shared *s;
     uint4 *group;    /* [warps of the team] keys of the greatest of each eight lanes */
+    uint4 *spread;   /* [warps of the team] keys number 4, 12, 20 and 28 of its lanes' greatest ones */
     uint4 *mail;     /* [2][warps of the team] */
     uint32_t *flags; /* [warps of the team] */
+    uint64_t *own;   /* [TB_WHOLE_OWN] if lists are wanted */
     uint4 *keep;
     tb_team team;
     uint32_t turn; /* exchanges so far */
@@ -92,6 +106,8 @@ template <class R> TB_DEV void tb_whole_lay_out(R &r, char *memory, const tb_tea
     r.mail = r.group + warps;
     r.flags = (uint32_t *)(r.mail + 2 * warps);
     r.keep = (uint4 *)(r.flags + warps);
+    r.spread = r.keep;
+    if (R::TOP) r.keep += warps;
     r.team = team;
     r.turn = 0;
     r.pulled = false;
@@ -120,15 +136,17 @@ template <class R> TB_DEV tb_whole_part tb_whole_share(const R &r, const char *d
 /* ---- exchanges ---- */
 
 /* Sends a warp's word (the same in all its lanes) to `all` of every block of the team, with the first one
- * also its flags; returns when all words have come. Whose n-th has come may send its (n+1)-th, so words and
- * barriers of even and odd turns are apart. */
-template <bool FLAGS, class R> TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint32_t flags)
+ * also its flags (and spread, with TOP); returns when all words have come. Whose n-th has come may send its
+ * (n+1)-th, so words and barriers of even and odd turns are apart. */
+template <bool FIRST, class R>
+TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t flags)
 {
     uint32_t turn = r.turn++, at = r.team.rank * TB_WHOLE_WARPS + tb_warp();
     if (r.team.size == 1) {
         if (tb_lane() == 0) {
             all[at] = word;
-            if (FLAGS) r.flags[at] = flags;
+            if (FIRST) r.flags[at] = flags;
+            if (FIRST && R::TOP) r.spread[at] = spread;
         }
         __syncthreads();
         return;
@@ -137,18 +155,20 @@ template <bool FLAGS, class R> TB_DEV void tb_whole_send(R &r, uint4 *all, uint4
     (void)turn;
     if (tb_lane() < r.team.size) {
         *(uint4 *)tb_emulated_remote(&all[at], tb_lane()) = word;
-        if (FLAGS) *(uint32_t *)tb_emulated_remote(&r.flags[at], tb_lane()) = flags;
+        if (FIRST) *(uint32_t *)tb_emulated_remote(&r.flags[at], tb_lane()) = flags;
+        if (FIRST && R::TOP) *(uint4 *)tb_emulated_remote(&r.spread[at], tb_lane()) = spread;
     }
     tb_emulated_barrier();
 #elif !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     uint64_t *box = &r.s->box[turn & 1];
     if (tb_lane() < r.team.size) {
         tb_mail_16(&all[at], (int)tb_lane(), word, box);
-        if (FLAGS) tb_mail_4(&r.flags[at], (int)tb_lane(), flags, box);
+        if (FIRST && R::TOP) tb_mail_16(&r.spread[at], (int)tb_lane(), spread, box);
+        if (FIRST) tb_mail_4(&r.flags[at], (int)tb_lane(), flags, box);
     }
     __syncwarp();
     if (threadIdx.x == 0)
-        tb_mail_expect(box, r.team.size * TB_WHOLE_WARPS * (FLAGS ? 20 : 16));
+        tb_mail_expect(box, r.team.size * TB_WHOLE_WARPS * (!FIRST ? 16 : R::TOP ? 36 : 20));
     else if (tb_lane() == 0)
         tb_mail_arrive(box);
     tb_mail_wait(box, turn >> 1 & 1);
@@ -158,7 +178,7 @@ template <bool FLAGS, class R> TB_DEV void tb_whole_send(R &r, uint4 *all, uint4
 template <class R> TB_DEV const uint4 *tb_whole_exchange(R &r, uint4 word)
 {
     uint4 *all = r.mail + (r.turn & 1) * (r.team.size * TB_WHOLE_WARPS);
-    tb_whole_send<false>(r, all, word, 0);
+    tb_whole_send<false>(r, all, word, word, 0);
     return all;
 }
 
@@ -370,6 +390,22 @@ TB_DEV uint32_t tb_whole_read(R &r, const tb_cuda_params &params, bool located, 
         to += TB_WHOLE_UNROLL * TB_WHOLE_THREADS;
     }
     uint32_t key = law_key(top), flags = 0;
+    uint4 spread_word = make_uint4(0, 0, 0, 0);
+    if (R::TOP) { /* each lane's number in the order of them all */
+        uint32_t before = 0;
+#pragma unroll
+        for (uint32_t d = 1; d < 32; d++) {
+            uint32_t from = (tb_lane() + d) & 31u, other = __shfl_sync(TB_WHOLE_WARP, key, (int)from);
+            before += from < tb_lane() ? other >= key : other > key;
+        }
+        auto number = [&](uint32_t n) {
+            return __shfl_sync(TB_WHOLE_WARP, key, __ffs((int)__ballot_sync(TB_WHOLE_WARP, before == n)) - 1);
+        };
+        spread_word.x = number(4);
+        spread_word.y = number(12);
+        spread_word.z = number(20);
+        spread_word.w = number(28);
+    }
 #pragma unroll
     for (int d = 1; d < 8; d *= 2) {
         uint32_t other = __shfl_xor_sync(TB_WHOLE_WARP, key, d);
@@ -383,7 +419,7 @@ TB_DEV uint32_t tb_whole_read(R &r, const tb_cuda_params &params, bool located, 
     if (__any_sync(TB_WHOLE_WARP, nan)) flags |= TOMBOLA_ROW_NAN;
     if (__any_sync(TB_WHOLE_WARP, negative)) flags |= TOMBOLA_ROW_NEGATIVE;
     tb_whole_wait(r); /* all blocks run */
-    tb_whole_send<true>(r, r.group, word, flags);
+    tb_whole_send<true>(r, r.group, word, spread_word, flags);
     flags = key = 0;
     for (uint32_t i = tb_lane(); i < r.team.size * TB_WHOLE_WARPS; i += 32) {
         uint4 g = r.group[i];

@@ -15,6 +15,7 @@ typedef struct tb_whole_bins {
     bool linear;
 } tb_whole_bins;
 
+template <uint32_t BINS = TB_WHOLE_BINS>
 TB_DEV tb_whole_bins tb_whole_make_bins(uint32_t low, uint32_t high, bool linear)
 {
     tb_whole_bins bins;
@@ -25,22 +26,25 @@ TB_DEV tb_whole_bins tb_whole_make_bins(uint32_t low, uint32_t high, bool linear
     bins.high = high;
     bins.least = law_key_value(low);
     bins.top = law_key_value(high);
-    bins.shift = 0;
-    while (high > low && (high - low) >> bins.shift >= TB_WHOLE_BINS) bins.shift++;
-    bins.inverse = (float)(TB_WHOLE_BINS - 1) / (bins.top - bins.least);
+    const uint32_t width = high > low ? high - low : 1, most = BINS - 1;
+    bins.shift =
+        (uint32_t)__clz((int)most) > (uint32_t)__clz((int)width) ? __clz((int)most) - __clz((int)width) : 0;
+    if (width >> bins.shift >= BINS) bins.shift++;
+    bins.inverse = (float)(BINS - 1) / (bins.top - bins.least);
     bins.linear = linear && bins.inverse > 0.0f && bins.inverse < LAW_INF;
     return bins;
 }
 
 /* The bin of a value in the interval. Monotone: each operation is. */
-TB_DEV uint32_t tb_whole_bin(const tb_whole_bins &bins, float x)
+template <uint32_t BINS = TB_WHOLE_BINS> TB_DEV uint32_t tb_whole_bin(const tb_whole_bins &bins, float x)
 {
     if (!bins.linear) return (bins.high - law_key(x)) >> bins.shift;
-    float at = fminf((bins.top - x) * bins.inverse, (float)(TB_WHOLE_BINS - 1));
+    float at = fminf((bins.top - x) * bins.inverse, (float)(BINS - 1));
     return law_bits(at + 0x1p23f) - law_bits(0x1p23f);
 }
 
 /* The interval of keys of one of its bins. */
+template <uint32_t BINS = TB_WHOLE_BINS>
 TB_DEV void tb_whole_narrow(const tb_whole_bins &bins, uint32_t bin, uint32_t *low, uint32_t *high)
 {
     if (!bins.linear) {
@@ -49,7 +53,7 @@ TB_DEV void tb_whole_narrow(const tb_whole_bins &bins, uint32_t bin, uint32_t *l
         *high = bins.high - (bin << bins.shift);
         return;
     }
-    auto within = [&](uint32_t key, uint32_t b) { return tb_whole_bin(bins, law_key_value(key)) <= b; };
+    auto within = [&](uint32_t key, uint32_t b) { return tb_whole_bin<BINS>(bins, law_key_value(key)) <= b; };
     *low = tb_least_key(bins.low, bins.high, [&](uint32_t key) { return within(key, bin); });
     *high = bins.high;
     if (bin) *high = tb_least_key(*low, bins.high, [&](uint32_t key) { return within(key, bin - 1); }) - 1;

@@ -104,9 +104,9 @@ TB_DEV void tb_whole_cut_list(R &r, bool by_index, uint32_t n, uint32_t k, uint6
     uint64_t floor = tb_warp_max64(stays ? ~(by_index ? place : tb_floor_of_key(tb_place_key(place))) : 0);
     uint64_t kept_mass = stays ? s->weight[self] : 0;
     uint32_t kept = stays;
-    if (tb_lane() == 0) s->least_place[tb_warp()] = floor;
+    if (tb_lane() == 0) tb_whole_words(s)[tb_warp()] = floor;
     tb_block_sums(&s->scratch, &kept_mass, &kept);
-    floor = tb_warp_max64(tb_lane() < TB_WHOLE_WARPS ? s->least_place[tb_lane()] : 0);
+    floor = tb_warp_max64(tb_lane() < TB_WHOLE_WARPS ? tb_whole_words(s)[tb_lane()] : 0);
     if (kept && ~floor > set->floor) set->floor = ~floor;
     set->count = above + kept;
     set->mass = mass_above + kept_mass;

@@ -1,11 +1,67 @@
 /*
- * The shared memory of the kernels for whole-row outputs, for plan.c, which is C; the kernels check it.
+ * What plan.c, which is C, shares with the kernels for whole-row outputs: their shared memory, which the
+ * kernels check, and which calls are served from a list of a row's greatest tokens.
  */
 #ifndef TB_CUDA_WHOLE_SHAPES_H
 #define TB_CUDA_WHOLE_SHAPES_H
 
+#include <tombola.h>
+
+#include <stdbool.h>
+
+#include "../law/base.h"
+
 #define TB_WHOLE_THREADS 256
-#define TB_WHOLE_FIXED_BYTES 6928
+#define TB_WHOLE_FIXED_BYTES 6864
 #define TB_WHOLE_WARP_BYTES 52 /* for each warp of the team: two words of mail, its groups, its flags */
+#define TB_WHOLE_TOP_BYTES 16  /* and where the greatest tokens are wanted in order */
+
+#define TB_PICK_THREADS 1024     /* at most: 256, 512 or 1024 */
+#define TB_PICK_LIST_BYTES 46848 /* the list of a row's greatest tokens */
+#define TB_PICK_BYTES 51200      /* of a block that has one, or runs the generic code */
+#define TB_PICK_MOST 2048        /* tokens that it keeps or sorts */
+#define TB_PICK_LIKELY 1500      /* that are listed for a top_p */
+
+/* Whether a call wants a row's greatest tokens in order. */
+LAW_FN bool tb_wants_top(const tombola_call *call)
+{
+    return call->top_count > 0 && (call->top_ids || call->top_logprobs);
+}
+
+/* What a list of a row's greatest tokens does for a call: one temperature at most, first; top_ks; one top_p
+ * at most. BY_COUNT: at most TB_PICK_MOST tokens and those equal to the last of them hold all that is asked
+ * for, for top_k has a k for all slots and no top_p before it; or there is no filter, and the greatest tokens
+ * alone are wanted. BY_MASS: a top_p of all tokens' mass, which may keep few. */
+enum { TB_PICK_NEVER, TB_PICK_BY_COUNT, TB_PICK_BY_MASS };
+
+LAW_FN int tb_pick_kind(const tombola_call *call, const tombola_step *steps)
+{
+    bool few = false, filtered = false, top_p = false;
+    if (call->tokens || call->rounds || call->logprobs || call->raw_logprobs || call->ranks ||
+        call->total_mass || call->entropy || call->given_logprobs || call->given_raw_logprobs ||
+        (call->masked_logits && call->masked_logits == call->data))
+        return TB_PICK_NEVER;
+    for (int32_t i = 0; i < call->step_count; i++) {
+        const int32_t kind = steps[i].kind;
+        if (kind == TOMBOLA_TEMPERATURE && i == 0) continue;
+        if (kind == TOMBOLA_TOP_P || kind == TOMBOLA_TOP_K_TOP_P) {
+            if (top_p) return TB_PICK_NEVER;
+            top_p = true;
+        } else if (kind != TOMBOLA_TOP_K) {
+            return TB_PICK_NEVER;
+        } else if (!top_p) {
+            few |= !steps[i].k_per_slot && steps[i].k > 0 && steps[i].k <= TB_PICK_MOST;
+        }
+        filtered = true;
+    }
+    if (filtered) {
+        if (tb_wants_top(call) && call->top_raw) return TB_PICK_NEVER;
+        return few ? TB_PICK_BY_COUNT : top_p ? TB_PICK_BY_MASS : TB_PICK_NEVER;
+    }
+    return tb_wants_top(call) && call->top_count <= TB_PICK_MOST && !call->top_logprobs && !call->kept_ids &&
+                   !call->kept_count && !call->kept_mass && !call->probabilities && !call->masked_logits
+               ? TB_PICK_BY_COUNT
+               : TB_PICK_NEVER;
+}
 
 #endif

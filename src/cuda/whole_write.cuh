@@ -4,7 +4,7 @@
 #ifndef TB_CUDA_WHOLE_WRITE_CUH
 #define TB_CUDA_WHOLE_WRITE_CUH
 
-#include "whole_select.cuh"
+#include "whole_pick.cuh"
 
 /* Renormalised probabilities. `stored`: the ratios lie where the values were, and all tokens are kept. */
 template <class R>
@@ -88,38 +88,6 @@ template <class R> TB_DEV void tb_whole_write_masked(const R &r, char *out, cons
     });
 }
 
-/* Kept ids in order; `counts` are the words of tb_whole_measure. */
-template <class R>
-TB_DEV void tb_whole_write_ids(const R &r, int32_t *ids, int64_t capacity, const tb_whole_set &set,
-                               const uint4 *counts)
-{
-    const tb_cut cut = tb_make_cut(set.floor);
-    const uint32_t self = r.team.rank * TB_WHOLE_WARPS + tb_warp();
-    uint32_t before = 0;
-    for (uint32_t i = tb_lane(); i < self; i += 32) before += counts[i].z;
-    int64_t at = tb_warp_sum(before);
-    bool any = counts[self].z > 0;
-    for (uint32_t j = 0, loads = tb_whole_loads(r.part); any && j < loads && at < capacity; j++) {
-        uint32_t vector = r.part.first + j * 32 + tb_lane(), members = 0, first = tb_whole_index(r, vector);
-        if (vector < r.part.end) {
-            uint4 v = r.keep[j * TB_WHOLE_THREADS + threadIdx.x];
-#pragma unroll
-            for (int e = 0; e < R::width; e++)
-                members |= (uint32_t)tb_in_cut(cut, tb_whole_element<R>(v, e), first + e) << e;
-        }
-        if (!__any_sync(TB_WHOLE_WARP, members)) continue;
-        uint32_t inclusive = tb_warp_scan(__popc(members));
-        int64_t to = at + inclusive - __popc(members);
-        for (; members; members &= members - 1, to++)
-            if (to < capacity) ids[to] = (int32_t)(first + __ffs((int)members) - 1);
-        at += __shfl_sync(TB_WHOLE_WARP, inclusive, 31);
-    }
-    /* the rest of the ids, by all blocks */
-    uint32_t threads = r.team.size * TB_WHOLE_THREADS;
-    for (int64_t i = set.count + (r.team.rank * TB_WHOLE_THREADS + threadIdx.x); i < capacity; i += threads)
-        ids[i] = -1;
-}
-
 /* A row without a token. `length` elements of it are written; none to a place that is not known. */
 template <class R>
 TB_DEV void tb_whole_write_void(const R &r, const tombola_call &call, int64_t index, bool placed,
@@ -137,6 +105,8 @@ TB_DEV void tb_whole_write_void(const R &r, const tombola_call &call, int64_t in
     tb_fill_row(call.kept_ids, index, call.kept_capacity, -1);
     tb_fill_row(call.kept_mass, index, 1, (uint64_t)0);
     tb_fill_row(call.total_mass, index, 1, (uint64_t)0);
+    tb_fill_row(call.top_ids, index, call.top_count, -1);
+    tb_fill_row(call.top_logprobs, index, call.top_count, law_float(LAW_NAN_BITS));
 }
 
 /* The row's chain, on the row in shared memory. */
@@ -171,10 +141,10 @@ template <class R> TB_DEV void tb_whole_run_chain(R &r, const tombola_call &call
 }
 
 /* One row, start to end, by a team. */
-template <int dtype>
+template <int dtype, bool TOP>
 TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_team &team, int64_t index)
 {
-    typedef tb_whole_row<dtype> R;
+    typedef tb_whole_row<dtype, TOP> R;
     const tombola_call &call = params.call;
     R r;
     tb_whole_lay_out(r, memory, team);
@@ -199,15 +169,19 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     const tb_facts facts = {status, 0, r.greatest, 0};
     const uint64_t all = tb_floor_of_all(facts, probabilities);
     tb_whole_set set = {all, 0, 0, false};
+    if (TOP && tb_pick_kind(&call, params.steps) == TB_PICK_BY_COUNT &&
+        tb_whole_pick(r, call, index, start, status))
+        return;
     if (call.step_count) tb_whole_run_chain(r, call, &set);
 
-    const bool weigh = call.probabilities || call.kept_mass || call.total_mass;
+    const bool top = TOP && tb_wants_top(&call);
+    const bool weigh = call.probabilities || call.kept_mass || call.total_mass || (top && call.top_logprobs);
     bool stored = false;
     const uint4 *counts = NULL;
     if (ids || (!set.measured && (weigh || call.kept_count))) {
         /* softmax alone: what is written is made from the ratios, once */
         stored = R::dtype == TOMBOLA_F32 && r.weigher.plain && set.floor == all && call.probabilities &&
-                 !call.masked_logits && !ids && !call.kept_count;
+                 !call.masked_logits && !ids && !call.kept_count && !top;
         counts = tb_whole_measure(r, &set,
                                   stored                   ? TB_WEIGH_AND_STORE
                                   : weigh && !set.measured ? TB_WEIGH
@@ -221,15 +195,16 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     }
     if (ids)
         tb_whole_write_ids(r, call.kept_ids + index * call.kept_capacity, call.kept_capacity, set, counts);
-    tb_whole_arrive(r);
+    if (!top) tb_whole_arrive(r);
     if (call.masked_logits) tb_whole_write_masked(r, tb_masked_row(call, index, start), set);
     if (call.probabilities)
         tb_whole_write_probabilities(r, call.probabilities + index * call.probabilities_stride, set, stored);
+    if (top) tb_whole_write_top(r, call, index, start, set);
     tb_whole_wait(r); /* nobody leaves whose shared memory is being read */
 }
 
 #ifndef TB_EMULATION
-template <int dtype> TB_DEV void tb_whole_kernel(const tb_cuda_params &params, char *memory)
+template <int dtype, bool TOP> TB_DEV void tb_whole_kernel(const tb_cuda_params &params, char *memory)
 {
     const tb_team team = tb_cluster_team();
 #if __CUDA_ARCH__ >= 900
@@ -245,7 +220,7 @@ template <int dtype> TB_DEV void tb_whole_kernel(const tb_cuda_params &params, c
     }
 #endif
     tb_wait_for_inputs();
-    tb_whole_run<dtype>(params, memory, team, blockIdx.x / team.size);
+    tb_whole_run<dtype, TOP>(params, memory, team, blockIdx.x / team.size);
 }
 #endif
 

@@ -245,8 +245,9 @@ static void whole_rows(void **state)
     static const tombola_step steps[] = {{.kind = TOMBOLA_TOP_P, .value = 0.9f},
                                          {.kind = TOMBOLA_TOP_P, .value = 0.8f}};
     tombola_call call = call_of(512, 128256, TOMBOLA_F32, steps, 1);
-    call.tokens = NULL, call.probabilities = float_output;
+    call.tokens = NULL, call.probabilities = call.entropy = float_output;
     assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_generic");
+    call.entropy = NULL;
     call.step_count = 0; /* many rows: where there is nothing to look for */
     tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
     assert_int_equal(plan.launch_count, 1);
@@ -267,6 +268,48 @@ static void whole_rows(void **state)
     assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_generic");
 }
 
+static const char *picked(const tombola_call *call)
+{
+    return tb_cuda_choose(&h200, call, NULL).launch[0].kernel;
+}
+
+/* Few kept tokens of many rows: one block a row, with the more threads the fewer rows. */
+static void lists_of_many_rows(void **state)
+{
+    (void)state;
+    static const tombola_step per_slot = {.kind = TOMBOLA_TOP_K, .k = 50, .k_per_slot = int_output};
+    tombola_step steps[] = {{.kind = TOMBOLA_TOP_K, .k = 50}, {.kind = TOMBOLA_MIN_P, .value = 0.1f}};
+    tombola_call call = call_of(512, 128256, TOMBOLA_F32, steps, 1);
+    call.tokens = NULL, call.masked_logits = float_output;
+    assert_string_equal(picked(&call), "tombola_pick_f32");
+    assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].grid, 512);
+    unsigned before = 0;
+    for (int64_t rows = 1024; rows >= 128; rows /= 2) {
+        call.rows = rows;
+        unsigned threads = tb_cuda_choose(&h200, &call, NULL).launch[0].threads;
+        assert_true(threads >= before);
+        before = threads;
+    }
+    call.rows = 1;
+    assert_string_equal(picked(&call), "tombola_whole_f32"); /* many blocks for a row */
+    call.rows = 512;
+    call.data = float_output; /* in place: the row cannot be read again */
+    assert_string_not_equal(picked(&call), "tombola_pick_f32");
+    call.data = NULL;
+    call.step_count = 2;
+    assert_string_not_equal(picked(&call), "tombola_pick_f32");
+    call.step_count = 1, steps[0].k = 5000;
+    assert_string_not_equal(picked(&call), "tombola_pick_f32");
+    call.steps = &per_slot; /* nothing is known of k */
+    assert_string_not_equal(picked(&call), "tombola_pick_f32");
+    call.step_count = 0, call.masked_logits = NULL, call.top_ids = int_output, call.top_count = 2048;
+    assert_string_equal(picked(&call), "tombola_pick_f32");
+    call.rows = 8;
+    assert_string_equal(picked(&call), "tombola_whole_top_f32");
+    call.top_count = 5000;
+    assert_string_equal(picked(&call), "tombola_generic");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +321,7 @@ int main(void)
         cmocka_unit_test(variants_run_under_their_names),
         cmocka_unit_test(whole_rows),
         cmocka_unit_test(flat_rows),
+        cmocka_unit_test(lists_of_many_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

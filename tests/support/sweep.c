@@ -234,6 +234,7 @@ static void make_outputs(sweep_case *c, rng *r)
         1u << OUT_PROBABILITIES,
         1u << OUT_MASKED,
         1u << OUT_KEPT_IDS | 1u << OUT_KEPT_COUNT,
+        1u << OUT_TOP_IDS,
         1u << OUT_TOP_IDS | 1u << OUT_TOP_LOGPROBS,
         1u << OUT_ENTROPY,
     };

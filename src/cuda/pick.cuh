@@ -1,0 +1,360 @@
+/*
+ * A few thousand kept tokens at most: masked logits, renormalised probabilities and ids under a top_k of at
+ * most TB_PICK_MOST or a top_p, and the greatest tokens in order. One block a row, which it reads once (for
+ * top_p twice: weights refer to the greatest token) and does not keep: what reaches a bound that a sample of
+ * the row suggests is listed, and all that follows is done with the list. The list tells whether it holds the
+ * kept set; if it does not, the row is read again with another bound, and at last left to the generic code.
+ */
+#ifndef TB_CUDA_PICK_CUH
+#define TB_CUDA_PICK_CUH
+
+#include "outputs.cuh"
+#include "pick_list.cuh"
+
+#define TB_PICK_LOADS 8 /* of a lane, for the sample */
+#define TB_PICK_TRIES 4
+
+static_assert(sizeof(tb_room) <= TB_PICK_BYTES, "plan.c");
+
+template <int dtype> struct tb_pick_block {
+    tb_pick_row row;
+    tb_whole_row<dtype> r; /* a team of one, and this warp's part */
+    uint32_t least;        /* key of K0's */
+    uint64_t mass;         /* of all tokens, for a top_p of it */
+};
+
+/* ---- the bound ---- */
+
+/* This warp's part of a row; of 8 to 32 warps. */
+template <class R> TB_DEV tb_whole_part tb_pick_part(const char *data, uint32_t length)
+{
+    tb_whole_part p;
+    p.shift = ((uint32_t)(uintptr_t)data & 15u) / R::bytes;
+    p.length = length;
+    p.base = data - p.shift * R::bytes;
+    const uint32_t vectors = (p.shift + length + R::width - 1) / R::width, warps = blockDim.x / 32,
+                   each = (vectors + warps - 1) / warps, begin = each * tb_warp();
+    p.first = begin < vectors ? begin : vectors;
+    p.end = p.first + each < vectors ? p.first + each : vectors;
+    uint32_t end = (p.shift + length) / R::width;
+    if (end > p.end) end = p.end;
+    p.inner = (p.shift == 0 || p.first > 0) && end > p.first ? (end - p.first) / 32 : 0;
+    return p;
+}
+
+/* A sampler's part of the sample: `loads` vectors, spread evenly. */
+template <class R, int U> TB_DEV void tb_pick_load_sample(const tb_whole_part &part, int loads, uint4 (&v)[U])
+{
+    const uint32_t none = tb_masked_word(R::dtype), warps = TB_PICK_SAMPLERS / 32,
+                   pieces = warps * (uint32_t)loads,
+                   vectors = (part.shift + part.length + R::width - 1) / R::width;
+#pragma unroll
+    for (int j = 0; j < U; j++) {
+        /* pieces of one thread lie far from one another, neighbouring warps' next to one another */
+        uint32_t piece = (uint32_t)j * warps + tb_warp(), first = piece * 32;
+        if (vectors > pieces * 32)
+            first = (uint32_t)((uint64_t)piece * (vectors - 32) / (pieces > 1 ? pieces - 1 : 1));
+        uint32_t vector = first + tb_lane();
+        v[j] = make_uint4(none, none, none, none);
+        if (j < loads && vector < vectors && tb_whole_inside<R>(part, vector))
+            v[j] = tb_load16(part.base + (size_t)vector * 16);
+    }
+}
+
+/* The greatest of each sampler's part. */
+template <int dtype> TB_DEV void tb_pick_sample(tb_pick_block<dtype> &p, int loads)
+{
+    typedef tb_whole_row<dtype> R;
+    if (threadIdx.x >= TB_PICK_SAMPLERS) return;
+    uint4 v[TB_PICK_LOADS];
+    tb_pick_load_sample<R>(p.r.part, loads, v);
+    bool nan = false;
+    p.row.s->sample[threadIdx.x] = law_key(tb_whole_greatest<R>(v, &nan));
+}
+
+/* Whether tokens that reach a value hold, to go by the sample, a good part of a fraction q of the mass. The
+ * sample misses most of the greatest tokens, so that it says less than there is. */
+template <int dtype> TB_CALL bool tb_pick_promises(tb_pick_block<dtype> &p, float value, float q, int loads)
+{
+    typedef tb_whole_row<dtype> R;
+    uint4 v[TB_PICK_LOADS];
+    float over = 0.0f, under = 0.0f;
+    if (threadIdx.x < TB_PICK_SAMPLERS) {
+        tb_pick_load_sample<R>(p.r.part, loads, v);
+        const float least = law_key_value(p.least);
+#pragma unroll 1
+        for (int j = 0; j < loads; j++) {
+            uint4 one = v[0];
+#pragma unroll
+            for (int i = 1; i < TB_PICK_LOADS; i++)
+                if (i == j) one = v[i];
+#pragma unroll
+            for (int e = 0; e < R::width; e++) {
+                float x = tb_whole_element<R>(one, e), w = x >= least ? tb_ratio(p.row.weigher, x) : 0.0f;
+                over += x >= value ? w : 0.0f;
+                under += x >= value ? 0.0f : w;
+            }
+        }
+    }
+    /* as integers, so that all warps sum alike: less than 2^7 each */
+    uint64_t high = tb_block_sum64(&p.row.s->scratch, (uint64_t)(over * 0x1p24f));
+    uint64_t low = tb_block_sum64(&p.row.s->scratch, (uint64_t)(under * 0x1p24f));
+    return (float)high >= 0.5f * q * (float)(high + low);
+}
+
+/* A key that about `wanted` tokens of the row reach, or somewhat more; the least of K0 where the sample holds
+ * too few. The fraction f of the threads whose part of g tokens reaches a value says that a fraction x of
+ * the tokens does: f = 1 - (1 - x)^g. */
+template <int dtype> TB_DEV uint32_t tb_pick_bound(const tb_pick_block<dtype> &p, float fraction, int loads)
+{
+    if (fraction > 0.9f) return p.least;
+    tb_pick_shared *s = p.row.s;
+    if (tb_warp() == 0) {
+        const uint4 *sample = (const uint4 *)s->sample;
+        const float g = (float)(loads * tb_whole_row<dtype>::width);
+        float f = 1.0f - exp2f(g * log2f(1.0f - fraction));
+        uint32_t wanted = (uint32_t)((float)TB_PICK_SAMPLERS * f) + 1, top = 0;
+        if (wanted > TB_PICK_SAMPLERS) wanted = TB_PICK_SAMPLERS;
+#pragma unroll
+        for (uint32_t i = 0; i < TB_PICK_SAMPLERS / 4; i += 32) {
+            uint4 k = sample[i + tb_lane()];
+            uint32_t a = k.x > k.y ? k.x : k.y, b = k.z > k.w ? k.z : k.w;
+            a = a > b ? a : b;
+            top = a > top ? a : top;
+        }
+        top = tb_warp_max(top);
+        uint32_t bound = tb_whole_group_bound(sample, TB_PICK_SAMPLERS / 4, wanted, p.least, top,
+                                              p.least == TB_KEY_LEAST_PROBABILITY);
+        if (tb_lane() == 0) s->word[3] = bound > p.least ? bound : p.least;
+    }
+    __syncthreads();
+    return (uint32_t)s->word[3];
+}
+
+/* ---- the list ---- */
+
+#define TB_PICK_UNROLL 4
+
+/* Lists the warp's tokens that reach the bound, in index order, while there is room. Returns their number.
+ * WEIGH: this thread's share of the mass of all tokens in *mass, the weigher being known. */
+template <bool WEIGH, int dtype>
+TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, uint64_t *segment,
+                             uint32_t room, float *greatest, uint32_t *flags, uint64_t *mass)
+{
+    typedef tb_whole_row<dtype> R;
+    const R &r = p.r;
+    const uint32_t none = probabilities ? 0u : tb_masked_word(dtype), loads = tb_whole_loads(r.part);
+    const float bound = law_key_value(p.row.bound), least = law_key_value(p.least);
+    const char *from = r.part.base + (size_t)(r.part.first + tb_lane()) * 16;
+    uint32_t n = 0;
+    float top = -LAW_INF;
+    bool nan = false, negative = false;
+#pragma unroll 1
+    for (uint32_t j0 = 0; j0 < loads; j0 += TB_PICK_UNROLL) {
+        uint4 v[TB_PICK_UNROLL];
+        if (j0 + TB_PICK_UNROLL <= r.part.inner) {
+#pragma unroll
+            for (int j = 0; j < TB_PICK_UNROLL; j++) v[j] = tb_whole_load(from + j * 512);
+        } else {
+#pragma unroll
+            for (int j = 0; j < TB_PICK_UNROLL; j++) {
+                uint32_t vector = r.part.first + (j0 + j) * 32 + tb_lane();
+                v[j] = make_uint4(none, none, none, none);
+                if (vector >= r.part.end) continue;
+                v[j] = tb_whole_inside<R>(r.part, vector)
+                           ? tb_whole_load(from + j * 512)
+                           : tb_whole_load_edge<R>(from + j * 512, tb_whole_index(r, vector), r.part.length,
+                                                   none);
+            }
+        }
+        from += TB_PICK_UNROLL * 512;
+        if (probabilities) negative |= tb_whole_negative<R>(v);
+        float most = tb_whole_greatest<R>(v, &nan);
+        top = fmaxf(top, most);
+        if (!WEIGH && !__any_sync(TB_WHOLE_WARP, most >= bound)) continue;
+        if (!WEIGH) {
+#pragma unroll
+            for (int j = 0; j < TB_PICK_UNROLL; j++)
+                tb_pick_append<R>(v[j], tb_whole_index(r, r.part.first + (j0 + j) * 32 + tb_lane()), bound,
+                                  segment, room, &n);
+            continue;
+        }
+#pragma unroll 1
+        for (int j = 0; j < TB_PICK_UNROLL; j++) { /* the next vector moves to v[0]: little code */
+            const tb_weigher w = p.row.weigher;
+            uint32_t high = 0, low = 0;
+#pragma unroll
+            for (int e = 0; e < R::width; e++) {
+                float x = tb_whole_element<R>(v[0], e);
+                float ratio = w.plain ? tb_ratio_plain(w, x) : x * w.scale * w.scale2;
+                uint32_t h, l;
+                tb_split_ratio(x >= least ? ratio : 0.0f, &h, &l);
+                high += h - TB_HIGH_BIAS;
+                low += l - TB_LOW_BIAS;
+            }
+            *mass += tb_join_sums(high, low);
+            tb_pick_append<R>(v[0], tb_whole_index(r, r.part.first + (j0 + j) * 32 + tb_lane()), bound,
+                              segment, room, &n);
+#pragma unroll
+            for (int i = 1; i < TB_PICK_UNROLL; i++) v[i - 1] = v[i];
+        }
+    }
+    *greatest = top;
+    *flags = (__any_sync(TB_WHOLE_WARP, nan) ? TOMBOLA_ROW_NAN : 0u) |
+             (__any_sync(TB_WHOLE_WARP, negative) ? TOMBOLA_ROW_NEGATIVE : 0u);
+    return n;
+}
+
+/* The greatest of K0 and the status, from each warp's. */
+template <int dtype> TB_DEV void tb_pick_tell(tb_pick_block<dtype> &p, float top, uint32_t flags, uint32_t n)
+{
+    tb_pick_shared *s = p.row.s;
+    uint32_t key = tb_warp_max(law_key(top));
+    if (tb_lane() == 0) s->count[tb_warp()] = n, s->flags[tb_warp()] = flags, s->greatest[tb_warp()] = key;
+    __syncthreads();
+    p.row.greatest = tb_warp_max(tb_lane() < blockDim.x / 32 ? s->greatest[tb_lane()] : 0);
+}
+
+/* Lists what may be kept: `wanted` tokens or more, or all of K0. With a top_p of all tokens' mass, if that is
+ * done (p.mass is the mass then) they hold its fraction q. The sample was taken with `loads` loads; 0: there
+ * is room for the whole row. `first_equals`: of tokens equal to the last one wanted, those of the least
+ * indices do. False where that failed. */
+template <int dtype>
+TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t wanted, bool by_mass,
+                         bool first_equals, int loads, const tb_whole_chain &chain, uint32_t *status)
+{
+    typedef tb_whole_row<dtype> R;
+    tb_pick_shared *s = p.row.s;
+    const uint32_t each = TB_PICK_LIST / (blockDim.x / 32);
+    const bool all = loads == 0;
+    bool capped = false; /* the list has `wanted` tokens, there are more equal ones */
+    float fraction = 1.0f, top;
+    uint32_t flags;
+    p.mass = 0;
+    if (!all) { /* among the expected number in the sample, four standard deviations of it */
+        float size = (float)(loads * R::width * TB_PICK_SAMPLERS),
+              expected = (float)wanted / (float)p.r.part.length * size;
+        fraction = (expected + 4.0f * sqrtf(expected) + 8.0f) / size;
+    }
+    uint32_t begin = each * tb_warp(), room = each;
+    p.row.bound = all ? p.least : tb_pick_bound(p, fraction, loads);
+    if (by_mass) { /* the greatest first */
+        const uint32_t bound = p.row.bound;
+        p.row.bound = TB_KEY_POS_INF;
+        tb_pick_read<false>(p, probabilities, s->place, 0, &top, &flags, &p.mass);
+        p.row.bound = bound;
+        tb_pick_tell(p, top, flags, 0);
+        if (p.row.greatest >= TB_KEY_POS_INF || p.row.greatest < p.least) return false;
+        p.row.weigher = tb_make_weigher(probabilities, law_key_value(p.row.greatest));
+        if (chain.temperature != 1.0f && !tb_set_temperature(&p.row.weigher, chain.temperature)) return false;
+        if (p.row.weigher.flat) return false;
+        if (!all && !tb_pick_promises(p, law_key_value(bound), chain.p, loads)) return false;
+    }
+#pragma unroll 1
+    for (int attempt = 0; attempt < TB_PICK_TRIES; attempt++) {
+        uint64_t mass = 0;
+        uint32_t n = by_mass
+                         ? tb_pick_read<true>(p, probabilities, s->place + begin, room, &top, &flags, &mass)
+                         : tb_pick_read<false>(p, probabilities, s->place + begin, room, &top, &flags, &mass);
+        const bool full = __syncthreads_or(n > room); /* and the last attempt's words have been read */
+        tb_pick_tell(p, top, flags, n);
+        const bool there = tb_lane() < blockDim.x / 32;
+        const uint32_t count = there ? s->count[tb_lane()] : 0;
+        p.row.listed = tb_warp_sum(count);
+        *status = tb_warp_or(there ? s->flags[tb_lane()] : 0);
+        const bool enough = p.row.listed >= wanted || p.row.bound == p.least;
+        if (p.row.greatest >= TB_KEY_POS_INF || p.row.listed == 0) return false;
+        if (enough && (!full || capped)) {
+            p.row.first = begin;
+            p.row.mine = n < room ? n : room;
+            if (capped) p.row.listed = wanted;
+            if (!by_mass) return true;
+            p.mass = tb_block_sum64(&s->scratch, mass);
+            uint64_t listed = 0;
+            tb_pick_each(p.row, [&](uint64_t place, uint32_t) {
+                listed += tb_weight(p.row.weigher, law_key_value(tb_place_key(place)));
+            });
+            return tb_block_sum64(&s->scratch, listed) >= law_top_p_target(chain.p, p.mass);
+        }
+        if (enough && first_equals && p.row.bound == p.row.greatest) { /* of equal tokens the first ones do */
+            begin = tb_warp_sum(tb_lane() < tb_warp() ? count : 0);
+            if (begin > wanted) begin = wanted;
+            room = n < wanted - begin ? n : wanted - begin;
+            capped = true;
+            continue;
+        }
+        if (enough &&
+            p.row.listed <= TB_PICK_LIST) { /* the warps' parts are not alike: as many as each has */
+            begin = tb_warp_sum(tb_lane() < tb_warp() ? count : 0);
+            room = n;
+            continue;
+        }
+        begin = each * tb_warp();
+        room = each;
+        float factor = 1.3f * (float)wanted / (float)p.row.listed;
+        fraction *= enough ? fminf(factor, 0.7f) : fminf(fmaxf(factor, 1.3f), 4.0f);
+        const uint32_t before = p.row.bound;
+        p.row.bound = tb_pick_bound(p, fraction, loads);
+        for (int i = 0; i < 3 && p.row.bound == before; i++) {
+            fraction *= enough ? 0.6f : 1.4f;
+            __syncthreads(); /* all have the bound */
+            p.row.bound = tb_pick_bound(p, fraction, loads);
+        }
+        if (p.row.bound == before) return false;
+    }
+    return false;
+}
+
+/* One row by a block; false where the list did not do. */
+template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char *memory, int64_t index)
+{
+    typedef tb_whole_row<dtype> R;
+    const tombola_call &call = params.call;
+    const bool probabilities = call.kind == TOMBOLA_PROBABILITIES;
+    tb_pick_block<dtype> p;
+    tb_pick_shared *s = p.row.s = (tb_pick_shared *)memory;
+    int64_t start, length;
+    const bool located = tb_gpu_locate(call, index, &start, &length);
+    const int64_t slot = tb_gpu_slot(call, index);
+    p.row.team = p.r.team = {0, 1};
+    p.r.part =
+        tb_pick_part<R>((const char *)call.data + (size_t)start * R::bytes, located ? (uint32_t)length : 0);
+    p.least = probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
+    const bool by_mass = tb_pick_kind(&call, params.steps) == TB_PICK_BY_MASS;
+    int loads = 0;
+    if (p.r.part.length > TB_PICK_LIST - blockDim.x / 32 * 3 * R::width) {
+        /* So many that about half of the samplers reach the bound, to go by the k for all slots. */
+        uint32_t k = by_mass ? TB_PICK_LIKELY : (uint32_t)call.top_count;
+        for (int32_t i = 0; i < call.step_count && !by_mass; i++)
+            if (params.steps[i].kind == TOMBOLA_TOP_K && !params.steps[i].k_per_slot && params.steps[i].k > 0)
+                k = (uint32_t)params.steps[i].k;
+        loads = (int)(0.7f * (float)p.r.part.length / (float)(k * R::width));
+        loads = loads < 1 ? 1 : loads > TB_PICK_LOADS ? TB_PICK_LOADS : loads;
+        tb_pick_sample(p, loads);
+    }
+    if (tb_warp() == blockDim.x / 32 - 1) tb_whole_parse(params, located, slot, &s->chain);
+    __syncthreads();
+    const tb_whole_chain chain = s->chain;
+    if (chain.bad || length == 0) return false;
+    if (by_mass && (chain.p >= 1.0f || chain.k_before != TB_NO_COUNT)) return false;
+    const uint32_t wanted = by_mass                         ? TB_PICK_LIKELY
+                            : chain.k_before == TB_NO_COUNT ? (uint32_t)call.top_count
+                                                            : chain.k_before;
+    const bool first_equals =
+        !by_mass && chain.p >= 1.0f && (call.ties == TOMBOLA_TIES_INDEX || chain.k_before == TB_NO_COUNT);
+    uint32_t status;
+    if (!tb_pick_list(p, probabilities, wanted, by_mass, first_equals, loads, chain, &status)) return false;
+    if (call.advance_offsets && threadIdx.x == 0) tb_next_offsets(params)[index] = call.offsets[slot] + 1;
+    tb_pick_write(p.row, call, chain, p.mass, index, start, status, 0, (uint32_t)length);
+    return true;
+}
+
+template <int dtype> TB_DEV void tb_pick_serve(const tb_cuda_params &params, char *memory, int64_t index)
+{
+    if (tb_pick_run<dtype>(params, memory, index)) return;
+    __syncthreads();
+    tb_draw_exactly draws;
+    tb_run_row(params, index, (tb_room *)memory, draws);
+}
+
+#endif
