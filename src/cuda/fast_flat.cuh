@@ -30,6 +30,8 @@ tb_flat_mass;
 
 template <int C, int NT> struct tb_flat_shared {
     static constexpr int WARPS = NT / 32;
+    static constexpr int OF_CHAIN = C > 8; /* one more warp reduces the chain */
+    static constexpr int THREADS = NT + 32 * OF_CHAIN;
     tb_flat_warp warp[WARPS], block_word[C]; /* what each warp, and each block of the row says */
     tb_flat_mass sum[WARPS], block_sum[C];
     uint64_t mail_maximum, mail_mass; /* mbarriers */
@@ -168,12 +170,12 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     /* ---- first look ---- */
     float top = -LAW_INF;
     bool nan = false;
-    bool parsed = false;
+    bool parsed = S::OF_CHAIN && warp != WARPS; /* or by the last warp, while its loads fly */
 #pragma unroll 1
     for (int j0 = 0; j0 < loads || !parsed; j0 += DEPTH) {
         uint4 v[DEPTH];
         load_block(j0, v);
-        if (!parsed && warp == WARPS - 1) {
+        if (!parsed && warp == WARPS - 1 + S::OF_CHAIN) {
             tb_fast_parse(params, row, located, slot, &s.chain);
             if (lane == 0) s.random = tb_fast_random(call, row, slot);
             __syncwarp();
@@ -182,6 +184,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
             if (lane == 0) s.least_t = least;
         }
         parsed = true;
+        if (warp >= WARPS) break;
         if (j0 < keep_loads)
 #pragma unroll
             for (int j = 0; j < DEPTH; j++) keep[(j0 + j) * NT + tid] = v[j];
@@ -196,7 +199,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     {
         uint32_t key = tb_warp_max(law_key(top));
         uint32_t status = __any_sync(TB_WHOLE_WARP, nan) ? TOMBOLA_ROW_NAN : 0u;
-        if (lane == 0) s.warp[warp] = {key, status, 0};
+        if (lane == 0 && warp < WARPS) s.warp[warp] = {key, status, 0};
         if (turn == 0) tb_cluster_wait<C>(); /* all blocks run */
     }
     __syncthreads();
@@ -268,7 +271,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     {
         tb_flat_mass mine = {tb_warp_sum64(mass + tb_join(high, low)), tb_warp_sum(kept),
                              tb_warp_min(lowest)};
-        if (lane == 0) s.sum[warp] = mine;
+        if (lane == 0 && warp < WARPS) s.sum[warp] = mine;
     }
     __syncthreads();
     if (C > 1) {
@@ -318,7 +321,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
         uint32_t vector = chunk + j * 32 + lane;
         return vector < chunk_end ? tb_load_any<dtype>(slice, vector) : make_uint4(none, none, none, none);
     };
-    for (int j = warp; j < pieces; j += WARPS) {
+    for (int j = warp < WARPS ? warp : pieces; j < pieces; j += WARPS) {
         uint32_t h = 0, l = 0;
         const uint4 v = piece_vector(j);
 #pragma unroll

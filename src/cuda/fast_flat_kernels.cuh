@@ -9,7 +9,7 @@
 #define TB_JOIN2(a, b) a##b
 #define TB_JOIN(a, b) TB_JOIN2(a, b)
 #define TB_KERNEL(name, blocks, threads, per_sm, vectors, depth)                                             \
-    extern "C" __global__ void __launch_bounds__(threads, per_sm)                                            \
+    extern "C" __global__ void __launch_bounds__(tb_flat_shared<blocks, threads>::THREADS, per_sm)           \
         TB_JOIN(tombola_flat_##name##_, TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)     \
     {                                                                                                        \
         tb_flat_rows<TB_KERNEL_DTYPE, blocks, threads, vectors, depth>(params);                              \
@@ -27,7 +27,7 @@ TB_KERNEL(c8_256, 8, 256, 3, TB_TILE, TB_TILE)
 TB_KERNEL(c16_256, 16, 256, 2, TB_TILE, 2 * TB_TILE)
 
 #define TB_PIPE_KERNEL(name, blocks, bytes)                                                                  \
-    extern "C" __global__ void __launch_bounds__(TB_PIPE_THREADS, 1) TB_JOIN(                                \
+    extern "C" __global__ void __launch_bounds__(tb_pipe_shared<blocks>::THREADS, 1) TB_JOIN(                \
         tombola_flat_pipe_##name##_, TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)        \
     {                                                                                                        \
         tb_flat_pipe<TB_KERNEL_DTYPE, blocks>(params);                                                       \

@@ -8,124 +8,20 @@
  * all warps (a message to each block). When all have said theirs, the warp weighs its chunk and tells the
  * mass to the block whose turn the row is. No barrier stands between the warps of a block: each takes what is
  * ready.
- * Two more warps of a block: one finds rows and reduces their chains, some rows ahead; one draws, every
- * C-th row, while the others work on rows behind it: it finds the chunk and weighs it again (from L2).
+ * More warps of a block: one finds rows and reduces their chains, some rows ahead; others draw, every C-th
+ * row, while the rest works on rows behind it: they find the chunk and weigh it again (from L2).
  *
  * Rows of all kinds are served: see tb_pipe_kind.
  */
 #ifndef TB_CUDA_FAST_FLAT_PIPE_CUH
 #define TB_CUDA_FAST_FLAT_PIPE_CUH
 
-#include "fast_flat.cuh"
-#include "fast_shapes.h"
-
-#ifndef TB_PIPE_U
-#define TB_PIPE_U 4
-#endif
-#define TB_PIPE_THREADS (32 * TB_PIPE_WARPS + 64)
-#define TB_PIPE_RING 8 /* rows that are known ahead; the reasoning is at tb_pipe */
-
-/* What is known of a row before its values. */
-typedef struct __align__(16) tb_pipe_row
-{
-    tb_fast_slice slice; /* the whole row */
-    uint32_t share;      /* vectors of a chunk */
-    float scale, least_t;
-    uint8_t greedy, flat, bad;
-    uint64_t random;
-}
-tb_pipe_row;
-
-/* What a row's tokens weigh. */
-typedef enum tb_pipe_kind {
-    TB_PIPE_VOID,   /* nothing is drawn */
-    TB_PIPE_GREEDY, /* the maximum's lowest index is wanted */
-    TB_PIPE_EQUAL,  /* 2^40 each: all of K0, or all +inf */
-    TB_PIPE_USUAL
-} tb_pipe_kind;
-
-TB_DEV tb_pipe_kind tb_pipe_kind_of(const tb_pipe_row &row, uint32_t greatest)
-{
-    if (row.bad || greatest < TB_KEY_LEAST_LOGIT) return TB_PIPE_VOID;
-    if (row.greedy) return TB_PIPE_GREEDY;
-    return row.flat || greatest == TB_KEY_POS_INF ? TB_PIPE_EQUAL : TB_PIPE_USUAL;
-}
-
-template <int C> struct tb_pipe_shared {
-    static constexpr int WARPS = C * TB_PIPE_WARPS; /* of a row */
-    static constexpr int DRAWN =
-        TB_PIPE_RING > C ? TB_PIPE_RING / C : 1; /* rows that a block may draw next */
-    uint4 mass[DRAWN][WARPS];                    /* mass, kept tokens, greedy: lowest index */
-    static constexpr uint32_t MASS_BYTES = WARPS * 16 + 8;
-    uint2 maximum[TB_PIPE_RING][WARPS]; /* key, status */
-    tb_pipe_row row[TB_PIPE_RING];
-    uint2 drawn[DRAWN]; /* key of the maximum, status */
-    /* mbarriers */
-    uint64_t placed[TB_PIPE_RING], known[TB_PIPE_RING], free[TB_PIPE_RING], mail_maximum[TB_PIPE_RING],
-        mail_mass[DRAWN];
-    uint64_t filled[TB_PIPE_WARPS][TB_PIPE_SLOTS];
-};
-
-/* Waits for what the block's own threads, or its copies, have done. */
-TB_DEV void tb_wait_here(uint64_t *box, uint32_t parity)
-{
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-    asm volatile("{\n.reg .pred done;\nagain: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" ::"r"(tb_shared_address(box)),
-                 "r"(parity)
-                 : "memory");
-#endif
-}
-
-/* Whether it is done. */
-TB_DEV bool tb_done_here(uint64_t *box, uint32_t parity)
-{
-    uint32_t there = 0;
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-    asm volatile("{\n.reg .pred there;\n"
-                 "mbarrier.test_wait.parity.shared::cta.b64 there, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, there;\n}"
-                 : "=r"(there)
-                 : "r"(tb_shared_address(box)), "r"(parity)
-                 : "memory");
-#endif
-    return __any_sync(TB_WHOLE_WARP, there);
-}
-
-/* By one thread: a copy of whole vectors to shared memory, which `box` counts. What the warp wrote there by
- * other means must come before. */
-TB_DEV void tb_copy_in(void *to, const void *from, uint32_t bytes, uint64_t *box)
-{
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-    tb_mail_expect(box, bytes);
-    if (!bytes) return;
-    asm volatile(
-        "fence.proxy.async.shared::cta;\n"
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-            tb_shared_address(to)),
-        "l"(from), "r"(bytes), "r"(tb_shared_address(box))
-        : "memory");
-#endif
-}
-
-/* Value `index` of the row. */
-template <int dtype> TB_DEV float tb_row_value(const tb_fast_slice &s, uint32_t index)
-{
-    const char *row = s.base + (size_t)s.shift * tb_fast_vector<dtype>::bytes;
-    if (dtype == TOMBOLA_F32) return ((const float *)row)[index];
-    uint32_t bits = ((const uint16_t *)row)[index];
-    return dtype == TOMBOLA_F16 ? tb_f16_value(bits) : law_float(bits << 16);
-}
-
-/* A row, and which of the warp's places for chunks it has; `filling` counts the fillings of that place. */
-typedef struct tb_pipe_turn {
-    uint32_t row, place, filling;
-} tb_pipe_turn;
+#include "fast_flat_pipe_parts.cuh"
 
 /* A message of row i reuses the place of row i - TB_PIPE_RING. A warp that sends row i's maximum has room for
  * it, so it has weighed row i - slots and knew all maxima of it; whoever sent one of these had weighed
  * i - 2 slots: with slots <= TB_PIPE_RING / 2 all have read the maxima of row i - TB_PIPE_RING. And
- * row i is known to a block only when its drawing warp and all others are done with row i - TB_PIPE_RING,
+ * row i is known to a block only when its drawing warps and all others are done with row i - TB_PIPE_KNOWN,
  * so masses cannot come before the block has drawn that row. */
 template <int dtype, int C> struct tb_pipe {
     typedef tb_pipe_shared<C> S;
@@ -139,6 +35,7 @@ template <int dtype, int C> struct tb_pipe {
     int rank, lane, warp;
     uint32_t rows; /* of this cluster */
     int64_t first_row, row_step;
+    uint32_t fences, copied, copied_end; /* copies that need one; the last copy's part of its chunk */
 
     TB_MEMBER int64_t row_of(uint32_t i) const
     {
@@ -149,12 +46,11 @@ template <int dtype, int C> struct tb_pipe {
 
     TB_MEMBER void place(uint32_t i, int64_t start, int64_t count)
     {
-        tb_pipe_row &to = s.row[i % TB_PIPE_RING];
+        tb_pipe_row &to = s.row[i % TB_PIPE_KNOWN];
         to.slice = tb_make_slice<dtype>((const char *)params.call.data +
                                             (size_t)start * tb_fast_vector<dtype>::bytes,
                                         (uint32_t)count, 0, 1);
         to.share = (to.slice.end + S::WARPS - 1) / S::WARPS;
-        tb_mail_arrive(&s.placed[i % TB_PIPE_RING]);
     }
 
     TB_MEMBER void prepare()
@@ -166,8 +62,9 @@ template <int dtype, int C> struct tb_pipe {
             int64_t start, count;
             const bool located = tb_gpu_locate(call, row, &start, &count);
             const int64_t slot = tb_gpu_slot(call, row);
-            if (own < min(rows, TB_PIPE_RING)) place(own, start, count);
+            if (own < min(rows, TB_PIPE_KNOWN)) place(own, start, count);
             __syncwarp();
+            if (i0 == 0 && lane == 0) tb_publish(&s.placed, min(rows, TB_PIPE_KNOWN));
             /* the chain: a temperature and min_p's */
             bool bad = !located || slot < 0;
             law_temper temper = {LAW_SCALED, LAW_LOG2E};
@@ -196,17 +93,20 @@ template <int dtype, int C> struct tb_pipe {
                 ahead &= ~__ballot_sync(TB_WHOLE_WARP, w == some);
             }
             for (uint32_t i = i0; i < min(rows, i0 + 32); i++) {
-                if (i >= TB_PIPE_RING) tb_wait_here(&s.free[i % TB_PIPE_RING], i / TB_PIPE_RING - 1 & 1);
+                if (i >= TB_PIPE_KNOWN && i % TB_PIPE_GROUP == 0)
+                    tb_wait_here(&s.free[i % TB_PIPE_KNOWN / TB_PIPE_GROUP], i / TB_PIPE_KNOWN - 1 & 1);
+                __syncwarp(); /* counts grow in order */
                 if (own != i) continue;
-                if (i >= TB_PIPE_RING) place(i, start, count);
-                tb_pipe_row &to = s.row[i % TB_PIPE_RING];
+                if (i >= TB_PIPE_KNOWN) place(i, start, count);
+                tb_pipe_row &to = s.row[i % TB_PIPE_KNOWN];
                 to.scale = temper.mode == LAW_SCALED ? temper.scale : 1.0f;
                 to.least_t = least_t;
                 to.greedy = temper.mode == LAW_GREEDY;
                 to.flat = temper.mode == LAW_FLAT;
                 to.bad = bad;
                 to.random = random;
-                tb_mail_arrive(&s.known[i % TB_PIPE_RING]);
+                if (i >= TB_PIPE_KNOWN) tb_publish(&s.placed, i + 1);
+                tb_publish(&s.known, i + 1);
             }
             if (rank == 0 && own < rows) tb_fast_advance(params, row, slot);
             __syncwarp();
@@ -214,10 +114,15 @@ template <int dtype, int C> struct tb_pipe {
     }
 
     /* ---- a warp with chunks ---- */
-    TB_MEMBER const tb_pipe_row &row_at(uint64_t *boxes, uint32_t i)
+    TB_MEMBER const tb_pipe_row &row_at(uint32_t *count, uint32_t i)
     {
-        tb_wait_here(&boxes[i % TB_PIPE_RING], i / TB_PIPE_RING & 1);
-        return s.row[i % TB_PIPE_RING];
+        tb_wait_row(count, i);
+        return s.row[i % TB_PIPE_KNOWN];
+    }
+    /* By one lane: a group's rows are given back. */
+    TB_MEMBER void give_back(uint32_t i)
+    {
+        tb_mail_arrive(&s.free[i % TB_PIPE_KNOWN / TB_PIPE_GROUP]);
     }
     TB_MEMBER uint32_t mine() const /* this warp's number among the row's */
     {
@@ -242,11 +147,15 @@ template <int dtype, int C> struct tb_pipe {
     TB_MEMBER void ask(const tb_pipe_turn &turn)
     {
         constexpr uint32_t none = tb_minus_infinity<dtype>();
-        const tb_pipe_row &row = row_at(s.placed, turn.row);
+        const tb_pipe_row &row = row_at(&s.placed, turn.row);
         const tb_fast_slice &slice = row.slice;
         uint4 *to = room_of(turn);
         const uint32_t first = min(slice.end, row.share * mine()), end = min(slice.end, first + row.share);
         const uint32_t inner = max(first, slice.whole_first), inner_end = min(end, slice.whole_end);
+        /* only rows that lie otherwise than the one before write where copies go */
+        if (turn.row && (copied != inner - first || copied_end != inner_end - first)) fences = slots;
+        copied = inner - first;
+        copied_end = inner_end - first;
         const uint32_t beyond = end + lane;
         if (beyond < first + (end - first + 31) / 32 * 32)
             to[beyond - first] = make_uint4(none, none, none, none);
@@ -259,7 +168,9 @@ template <int dtype, int C> struct tb_pipe {
         __syncwarp();
         if (lane == 0)
             tb_copy_in(to + (inner - first), slice.base + (size_t)inner * 16,
-                       inner < inner_end ? (inner_end - inner) * 16 : 0, &s.filled[warp][turn.place]);
+                       inner < inner_end ? (inner_end - inner) * 16 : 0, &s.filled[warp][turn.place],
+                       fences != 0);
+        if (fences) fences--;
     }
 
     TB_MEMBER bool filled(const tb_pipe_turn &turn)
@@ -271,7 +182,7 @@ template <int dtype, int C> struct tb_pipe {
     TB_MEMBER void look(const tb_pipe_turn &turn)
     {
         tb_wait_here(&s.filled[warp][turn.place], turn.filling & 1);
-        const uint32_t at = turn.row % TB_PIPE_RING, groups = groups_of(s.row[at]);
+        const uint32_t at = turn.row % TB_PIPE_RING, groups = groups_of(s.row[turn.row % TB_PIPE_KNOWN]);
         uint4 *chunk = room_of(turn) + lane;
         float top = -LAW_INF;
         uint32_t j = 0;
@@ -290,6 +201,7 @@ template <int dtype, int C> struct tb_pipe {
         uint32_t status = 0;
         if (__any_sync(TB_WHOLE_WARP, law_isnan(top))) {
             status = TOMBOLA_ROW_NAN;
+            fences = slots;
             top = -LAW_INF;
 #pragma unroll 1
             for (j = 0; j < groups; j++) {
@@ -318,7 +230,7 @@ template <int dtype, int C> struct tb_pipe {
         }
         greatest = tb_warp_max(greatest);
         status = tb_warp_or(status);
-        const tb_pipe_row &row = row_at(s.known, i);
+        const tb_pipe_row &row = row_at(&s.known, i);
         const tb_pipe_kind kind = tb_pipe_kind_of(row, greatest);
         const float maximum = law_key_value(greatest), scale = row.scale, least_t = row.least_t;
         const uint32_t groups = groups_of(row);
@@ -358,7 +270,7 @@ template <int dtype, int C> struct tb_pipe {
             tb_mail_16(&s.mass[place][mine()], drawer,
                        make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), kept, lowest), &s.mail_mass[place]);
             if (mine() == 0) tb_mail_8(&s.drawn[place], drawer, greatest, status, &s.mail_mass[place]);
-            tb_mail_arrive(&s.free[at]);
+            if ((i + 1) % TB_PIPE_GROUP == 0 || i + 1 == rows) give_back(i);
         }
     }
 
@@ -366,7 +278,7 @@ template <int dtype, int C> struct tb_pipe {
     TB_MEMBER void sum_chunk(const uint4 *chunk, uint32_t groups, float maximum, uint32_t *to_high,
                              uint32_t *to_low, F exponent)
     {
-        constexpr int U = dtype == TOMBOLA_F32 ? TB_PIPE_U : TB_PIPE_U / 2;
+        constexpr int U = dtype == TOMBOLA_F32 ? 4 : 2;
         uint32_t high = 0, low = 0, j = 0;
         auto sum_vector = [&](const uint4 &v) {
 #pragma unroll
@@ -444,18 +356,20 @@ template <int dtype, int C> struct tb_pipe {
     }
 
     /* ---- the warp that draws ---- */
-    TB_MEMBER void draw()
+    TB_MEMBER void draw(uint32_t drawer)
     {
-        for (uint32_t i = 0; i < rows; i++) {
-            const tb_pipe_row &row = row_at(s.known, i); /* which says that its place was given back before */
-            if ((int)(i % C) == rank) {
+        for (uint32_t group = 0; group < rows; group += TB_PIPE_GROUP) {
+            tb_wait_row(&s.known, group); /* so the last rows in their place were given back by all */
+            for (uint32_t i = group; i < min(rows, group + TB_PIPE_GROUP); i++) {
                 const uint32_t turn = i / C, place = turn % S::DRAWN;
+                if ((int)(i % C) != rank || turn % S::DRAWERS != drawer) continue;
+                const tb_pipe_row &row = row_at(&s.known, i);
                 tb_mail_wait(&s.mail_mass[place], turn / S::DRAWN & 1);
                 if (lane == 0) tb_mail_expect(&s.mail_mass[place], S::MASS_BYTES);
                 draw_row(row, row_of(i), s.mass[place], s.drawn[place].x, s.drawn[place].y);
                 __syncwarp();
             }
-            if (lane == 0) tb_mail_arrive(&s.free[i % TB_PIPE_RING]);
+            if (lane == 0) give_back(group);
         }
     }
 
@@ -566,44 +480,39 @@ template <int dtype, int C> TB_DEV void tb_flat_pipe(const tb_cuda_params &param
     constexpr uint32_t width = tb_fast_vector<dtype>::width, bytes = (sizeof(S) + 127) / 128 * 128;
     S &s = *(S *)tb_flat_bytes;
     const int warp = threadIdx.x >> 5;
-    const uint32_t tid = threadIdx.x;
-    if (tid < TB_PIPE_RING) {
-        tb_mail_init(&s.placed[tid], 1);
-        tb_mail_init(&s.known[tid], 1);
-        tb_mail_init(&s.free[tid], TB_PIPE_WARPS + 1);
-        tb_mail_init(&s.mail_maximum[tid], 1);
-    }
-    if (tid < TB_PIPE_WARPS * TB_PIPE_SLOTS) tb_mail_init(&s.filled[0][tid], 1);
-    if (tid < S::DRAWN) tb_mail_init(&s.mail_mass[tid], 1);
-    tb_mail_init_done();
-    if (tid < S::DRAWN) tb_mail_expect(&s.mail_mass[tid], S::MASS_BYTES);
-    __syncthreads();
-    tb_cluster_arrive_relaxed<C>();
-    tb_wait_for_inputs();
+    const int lane = threadIdx.x & 31;
     /* a row need not begin at a vector */
     const uint32_t vectors = (uint32_t)(params.call.vocab_size + width - 1) / width + 1,
                    stride = ((vectors + S::WARPS - 1) / S::WARPS + 31) / 32 * 32;
-    const uint32_t cluster = blockIdx.x / C, clusters = gridDim.x / C;
     const uint32_t slots =
         min((tb_dynamic_shared_bytes() - bytes) / (TB_PIPE_WARPS * stride * 16), (uint32_t)TB_PIPE_SLOTS);
-    tb_pipe<dtype, C> pipe = {params,
-                              s,
-                              (uint4 *)(tb_flat_bytes + bytes) +
-                                  (size_t)(warp % TB_PIPE_WARPS) * slots * stride,
-                              stride,
-                              slots,
-                              (int)(blockIdx.x % C),
-                              (int)(threadIdx.x & 31),
-                              warp,
-                              ((uint32_t)params.call.rows - cluster + clusters - 1) / clusters,
-                              cluster,
-                              clusters};
+    if (warp < TB_PIPE_WARPS) {
+        if (lane < (int)slots) tb_mail_init(&s.filled[warp][lane], 1);
+    } else if (warp == TB_PIPE_WARPS) {
+        if (lane < TB_PIPE_RING) tb_mail_init(&s.mail_maximum[lane], 1);
+    } else if (warp == TB_PIPE_WARPS + 1) {
+        if (lane < TB_PIPE_KNOWN / TB_PIPE_GROUP) tb_mail_init(&s.free[lane], TB_PIPE_WARPS + S::DRAWERS);
+        if (lane < S::DRAWN) tb_mail_init(&s.mail_mass[lane], 1);
+        if (lane == 0) s.placed = s.known = 0;
+    }
+    __syncwarp();
+    if (lane == 0) tb_mail_init_done();
+    if (warp == TB_PIPE_WARPS + 1 && lane < S::DRAWN) tb_mail_expect(&s.mail_mass[lane], S::MASS_BYTES);
+    __syncthreads();
+    tb_cluster_arrive_relaxed<C>();
+    tb_wait_for_inputs();
+    const uint32_t cluster = blockIdx.x / C, clusters = gridDim.x / C;
+    tb_pipe<dtype, C> pipe = {
+        params,  s,       (uint4 *)(tb_flat_bytes + bytes) + (size_t)(warp % TB_PIPE_WARPS) * slots * stride,
+        stride,  slots,   (int)(blockIdx.x % C),
+        lane,    warp,    ((uint32_t)params.call.rows - cluster + clusters - 1) / clusters,
+        cluster, clusters};
     if (warp < TB_PIPE_WARPS) {
         pipe.work();
     } else {
         if (warp == TB_PIPE_WARPS) pipe.prepare();
         tb_cluster_wait<C>();
-        if (warp != TB_PIPE_WARPS) pipe.draw();
+        if (warp > TB_PIPE_WARPS) pipe.draw(warp - TB_PIPE_WARPS - 1);
     }
     /* A block has waited for all messages to it, so none is on its way to one that has ended. */
 }

@@ -16,13 +16,11 @@
 #define TB_FLAT_C8_256_BYTES 8832
 #define TB_FLAT_C16_256_BYTES 9088
 
-#define TB_PIPE_C2_BYTES 6000
-#define TB_PIPE_C4_BYTES 8000
-#define TB_PIPE_C8_BYTES 12800 /* and `slots` chunks for each warp */
-#define TB_PIPE_C16_BYTES 25088
-#ifndef TB_PIPE_WARPS
-#define TB_PIPE_WARPS 16
-#endif
-#define TB_PIPE_SLOTS 4
+#define TB_PIPE_C2_BYTES 13952 /* each of these and what it has room for of its rows */
+#define TB_PIPE_C4_BYTES 15872
+#define TB_PIPE_C8_BYTES 19840
+#define TB_PIPE_C16_BYTES 28032
+#define TB_PIPE_SLOTS 4  /* chunks of a warp, at most */
+#define TB_PIPE_WARPS 16 /* of a block, with chunks */
 
 #endif

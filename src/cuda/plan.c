@@ -50,10 +50,15 @@ enum {
     FLAT_C1,
     FLAT_C8,
     FLAT_C16,
+    FLAT_PIPE_C2,
+    FLAT_PIPE_C4,
     FLAT_PIPE_C8,
     FLAT_PIPE_C16,
     FAST_KERNELS
 };
+
+/* Warps with chunks, one that looks ahead, those that draw. */
+#define PIPE_THREADS(drawers) (32 * (TB_PIPE_WARPS + 1 + (drawers)))
 
 static const fast_kernel fast_kernels[FAST_KERNELS] = {
     [C1_512R] = {"stream_c1_512r", 1, 512, TB_STREAM_C1_512R_BYTES, false},
@@ -65,9 +70,11 @@ static const fast_kernel fast_kernels[FAST_KERNELS] = {
     [C16_256] = {"stream_c16_256", 16, 256, TB_STREAM_C16_256_BYTES, true},
     [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false},
     [FLAT_C8] = {"flat_c8_256", 8, 256, TB_FLAT_C8_256_BYTES + 8 * 256 * 16, false},
-    [FLAT_C16] = {"flat_c16_256", 16, 256, TB_FLAT_C16_256_BYTES + 8 * 256 * 16, false},
-    [FLAT_PIPE_C8] = {"flat_pipe_c8", 8, 32 * TB_PIPE_WARPS + 64, TB_PIPE_C8_BYTES, true},
-    [FLAT_PIPE_C16] = {"flat_pipe_c16", 16, 32 * TB_PIPE_WARPS + 64, TB_PIPE_C16_BYTES, true},
+    [FLAT_C16] = {"flat_c16_256", 16, 256 + 32, TB_FLAT_C16_256_BYTES + 8 * 256 * 16, false},
+    [FLAT_PIPE_C2] = {"flat_pipe_c2", 2, PIPE_THREADS(4), TB_PIPE_C2_BYTES, true},
+    [FLAT_PIPE_C4] = {"flat_pipe_c4", 4, PIPE_THREADS(2), TB_PIPE_C4_BYTES, true},
+    [FLAT_PIPE_C8] = {"flat_pipe_c8", 8, PIPE_THREADS(1), TB_PIPE_C8_BYTES, true},
+    [FLAT_PIPE_C16] = {"flat_pipe_c16", 16, PIPE_THREADS(1), TB_PIPE_C16_BYTES, true},
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
@@ -76,6 +83,7 @@ static const char *const fast_names[FAST_KERNELS][3] = {
     [C4_256] = NAMES("stream_c4_256"),      [C8_256] = NAMES("stream_c8_256"),
     [C16_256] = NAMES("stream_c16_256"),    [FLAT_C1] = NAMES("flat_c1_512"),
     [FLAT_C8] = NAMES("flat_c8_256"),       [FLAT_C16] = NAMES("flat_c16_256"),
+    [FLAT_PIPE_C2] = NAMES("flat_pipe_c2"), [FLAT_PIPE_C4] = NAMES("flat_pipe_c4"),
     [FLAT_PIPE_C8] = NAMES("flat_pipe_c8"), [FLAT_PIPE_C16] = NAMES("flat_pipe_c16"),
 };
 
@@ -122,11 +130,19 @@ static int64_t vectors_of(const tombola_call *call)
     return (call->vocab_size + width - 1) / width + 1; /* a row need not begin at a vector */
 }
 
-/* Rows of the pipelined flat kernel that follow each other through a cluster. The numbers of clusters that
- * are resident are measured on 132 multiprocessors: a part of the device is too small for another. */
+static bool is_pipe(const fast_kernel *kernel)
+{
+    return kernel >= &fast_kernels[FLAT_PIPE_C2] && kernel <= &fast_kernels[FLAT_PIPE_C16];
+}
+
+/* Clusters of the pipelined flat kernel that are resident, one block a multiprocessor: 66, 30, 15, 7 of 132,
+ * parts of which are too small for another wide one. */
 static int64_t pipe_clusters(const tb_cuda_device *device, const fast_kernel *kernel)
 {
-    int64_t clusters = device->multiprocessors / (int64_t)kernel->blocks - 1;
+    int64_t sms = device->multiprocessors, blocks = kernel->blocks,
+            clusters = blocks == 2   ? sms / 2
+                       : blocks == 4 ? sms / 4 - 3
+                                     : sms / blocks - 1;
     return clusters < 1 ? 1 : clusters;
 }
 
@@ -140,11 +156,6 @@ static int64_t pipe_slots(const tb_cuda_device *device, const fast_kernel *kerne
             turns = (call->rows + clusters - 1) / clusters;
     if (slots > turns) slots = turns;
     return slots > TB_PIPE_SLOTS ? TB_PIPE_SLOTS : slots;
-}
-
-static bool is_pipe(const fast_kernel *kernel)
-{
-    return kernel == &fast_kernels[FLAT_PIPE_C8] || kernel == &fast_kernels[FLAT_PIPE_C16];
 }
 
 static unsigned fast_shared(const tb_cuda_device *device, const fast_kernel *kernel, const tombola_call *call)
@@ -169,6 +180,25 @@ static bool fast_fits(const tb_cuda_device *device, const fast_kernel *kernel, c
     return (int64_t)fast_shared(device, kernel, call) <= device->shared_bytes;
 }
 
+/* The pipelined flat kernel whose clusters are done first, if one has room for two rows, so that reading does
+ * not wait for weighing. Each turn takes as long as some more vectors of a block would (measured). */
+#define PIPE_TURN_VECTORS 2000
+
+static int choose_pipe(const tb_cuda_device *device, const tombola_call *call)
+{
+    int best = FAST_KERNELS;
+    int64_t best_time = 0;
+    for (int i = FLAT_PIPE_C16; i >= FLAT_PIPE_C2; i--) {
+        const fast_kernel *kernel = &fast_kernels[i];
+        if (!fast_fits(device, kernel, call)) continue;
+        int64_t clusters = pipe_clusters(device, kernel), turns = (call->rows + clusters - 1) / clusters,
+                bytes, time = turns * (PIPE_TURN_VECTORS + vectors_of(call) / kernel->blocks);
+        if (pipe_slots(device, kernel, call, &bytes) < (turns < 2 ? turns : 2)) continue;
+        if (best == FAST_KERNELS || time < best_time) best = i, best_time = time;
+    }
+    return best;
+}
+
 /* The kernel for a batch: many blocks a row where rows are few; enough of a row for each block. The numbers
  * of rows are measured on 132 multiprocessors. */
 static int choose_fast(const tb_cuda_device *device, const tombola_call *call, bool filtered)
@@ -185,12 +215,13 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
                      : vectors > 512    ? C1_256
                                         : C1_512;
     } else {
-        const bool long_rows = vectors >= 8 * 256, few = rows <= sms / 16 - 1;
-        int64_t bytes, slots = pipe_slots(device, &fast_kernels[FLAT_PIPE_C8], call, &bytes);
-        /* two rows at least, or reading waits for weighing */
-        const bool too_long = slots < 2 && rows > pipe_clusters(device, &fast_kernels[FLAT_PIPE_C8]);
-        if (long_rows && (few || too_long)) order[n++] = FLAT_PIPE_C16;
-        if (long_rows) order[n++] = FLAT_PIPE_C8;
+        if (rows <= sms / 16 && vectors >= 16 * 256) order[n++] = FLAT_C16;
+        if (rows <= 3 * (sms / 8 - 1) && vectors >= 8 * 256) order[n++] = FLAT_C8;
+        if (vectors <= 8 * 1024 && rows >= sms * 3 / 4 && (rows <= 2 * sms || vectors <= 4 * 1024))
+            order[n++] = FLAT_C1;
+        int pipe = choose_pipe(device, call);
+        if (pipe != FAST_KERNELS && vectors >= 8 * 256) order[n++] = pipe;
+        if (vectors >= 8 * 256) order[n++] = FLAT_C8;
         order[n++] = FLAT_C1;
         order[n++] = FLAT_C8;
     }
@@ -210,7 +241,7 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
     if (!forced) {
         choice = FAST_KERNELS;
         if (flat) choice = choose_fast(device, call, false);
-        if (chain.filtered && choice != FLAT_PIPE_C8 && choice != FLAT_PIPE_C16)
+        if (chain.filtered && (choice == FAST_KERNELS || device->major < 9 || vectors_of(call) < 8 * 256))
             choice = choose_fast(device, call, true);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
@@ -331,11 +362,15 @@ static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 }
 
 const char *const tb_cuda_variants[] = {
-    "generic",       "generic_c1",    "generic_c2",     "generic_c4",    "generic_c8",
-    "generic_c16",   "whole_c1",      "whole_c2",       "whole_c4",      "whole_c8",
-    "whole_c16",     "stream_c1_512", "stream_c1_256",  "stream_c2_512", "stream_c1_512r",
-    "stream_c4_256", "stream_c8_256", "stream_c16_256", "flat_c1_512",   "flat_c8_256",
-    "flat_c16_256",  "flat_pipe_c8",  "flat_pipe_c16",  "rejection",     NULL,
+    "generic",       "generic_c1",    "generic_c2",
+    "generic_c4",    "generic_c8",    "generic_c16",
+    "whole_c1",      "whole_c2",      "whole_c4",
+    "whole_c8",      "whole_c16",     "stream_c1_512",
+    "stream_c1_256", "stream_c2_512", "stream_c1_512r",
+    "stream_c4_256", "stream_c8_256", "stream_c16_256",
+    "flat_c1_512",   "flat_c8_256",   "flat_c16_256",
+    "flat_pipe_c2",  "flat_pipe_c4",  "flat_pipe_c8",
+    "flat_pipe_c16", "rejection",     NULL,
 };
 
 /* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters

@@ -1,0 +1,138 @@
+/*
+ * What the blocks of a cluster share while rows go through it (fast_flat_pipe.cuh), and how its warps wait
+ * for each other.
+ */
+#ifndef TB_CUDA_FAST_FLAT_PIPE_PARTS_CUH
+#define TB_CUDA_FAST_FLAT_PIPE_PARTS_CUH
+
+#include "fast_flat.cuh"
+#include "fast_shapes.h"
+
+/* The numbers of rows whose maxima, and of which anything is known at a time: see tb_pipe. */
+#define TB_PIPE_RING (2 * TB_PIPE_SLOTS)
+#define TB_PIPE_KNOWN 32
+#define TB_PIPE_GROUP 8 /* rows that are given back together */
+
+/* What is known of a row before its values. */
+typedef struct __align__(16) tb_pipe_row
+{
+    tb_fast_slice slice; /* the whole row */
+    uint32_t share;      /* vectors of a chunk */
+    float scale, least_t;
+    uint8_t greedy, flat, bad;
+    uint64_t random;
+}
+tb_pipe_row;
+
+/* What a row's tokens weigh. */
+typedef enum tb_pipe_kind {
+    TB_PIPE_VOID,   /* nothing is drawn */
+    TB_PIPE_GREEDY, /* the maximum's lowest index is wanted */
+    TB_PIPE_EQUAL,  /* 2^40 each: all of K0, or all +inf */
+    TB_PIPE_USUAL
+} tb_pipe_kind;
+
+TB_DEV tb_pipe_kind tb_pipe_kind_of(const tb_pipe_row &row, uint32_t greatest)
+{
+    if (row.bad || greatest < TB_KEY_LEAST_LOGIT) return TB_PIPE_VOID;
+    if (row.greedy) return TB_PIPE_GREEDY;
+    return row.flat || greatest == TB_KEY_POS_INF ? TB_PIPE_EQUAL : TB_PIPE_USUAL;
+}
+
+template <int C> struct tb_pipe_shared {
+    static constexpr int WARPS = C * TB_PIPE_WARPS; /* of a row */
+    static_assert(TB_PIPE_KNOWN == 32, "a row a lane");
+    static constexpr int DRAWN = TB_PIPE_KNOWN / C; /* rows that wait for a block to draw them */
+    uint4 mass[DRAWN][WARPS];                       /* mass, kept tokens, greedy: lowest index */
+    /* Warps that draw: a draw takes several times as long as a row's turn. */
+    static constexpr int DRAWERS = C >= 8 ? 1 : 8 / C, THREADS = 32 * (TB_PIPE_WARPS + 1 + DRAWERS);
+    static constexpr uint32_t MASS_BYTES = WARPS * 16 + 8;
+    uint2 maximum[TB_PIPE_RING][WARPS]; /* key, status */
+    tb_pipe_row row[TB_PIPE_KNOWN];
+    uint2 drawn[DRAWN];     /* key of the maximum, status */
+    uint32_t placed, known; /* numbers of rows */
+    /* mbarriers; setting one up takes some 50 clocks, so they are few */
+    uint64_t mail_maximum[TB_PIPE_RING], mail_mass[DRAWN], free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
+    uint64_t filled[TB_PIPE_WARPS][TB_PIPE_SLOTS];
+};
+
+/* Waits for what the block's own threads, or its copies, have done. */
+TB_DEV void tb_wait_here(uint64_t *box, uint32_t parity)
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .pred done;\nagain: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" ::"r"(tb_shared_address(box)),
+                 "r"(parity)
+                 : "memory");
+#endif
+}
+
+TB_DEV void tb_publish(uint32_t *count, uint32_t rows)
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    asm volatile("st.release.cta.shared::cta.u32 [%0], %1;" ::"r"(tb_shared_address(count)), "r"(rows)
+                 : "memory");
+#endif
+}
+
+/* Waits until row `i` is published. */
+TB_DEV void tb_wait_row(uint32_t *count, uint32_t i)
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    uint32_t rows;
+    do {
+        asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];"
+                     : "=r"(rows)
+                     : "r"(tb_shared_address(count))
+                     : "memory");
+    } while (rows <= i);
+#endif
+}
+
+/* Whether it is done. */
+TB_DEV bool tb_done_here(uint64_t *box, uint32_t parity)
+{
+    uint32_t there = 0;
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .pred there;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 there, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, there;\n}"
+                 : "=r"(there)
+                 : "r"(tb_shared_address(box)), "r"(parity)
+                 : "memory");
+#endif
+    return __any_sync(TB_WHOLE_WARP, there);
+}
+
+/* By one thread: a copy of whole vectors to shared memory, which `box` counts. Where the warp may have
+ * written there by other means, `fenced`, that comes before; the fence also waits for all messages to arrive.
+ */
+TB_DEV void tb_copy_in(void *to, const void *from, uint32_t bytes, uint64_t *box, bool fenced)
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    tb_mail_expect(box, bytes);
+    if (!bytes) return;
+    if (fenced) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+            tb_shared_address(to)),
+        "l"(from), "r"(bytes), "r"(tb_shared_address(box))
+        : "memory");
+#endif
+}
+
+/* Value `index` of the row. */
+template <int dtype> TB_DEV float tb_row_value(const tb_fast_slice &s, uint32_t index)
+{
+    const char *row = s.base + (size_t)s.shift * tb_fast_vector<dtype>::bytes;
+    if (dtype == TOMBOLA_F32) return ((const float *)row)[index];
+    uint32_t bits = ((const uint16_t *)row)[index];
+    return dtype == TOMBOLA_F16 ? tb_f16_value(bits) : law_float(bits << 16);
+}
+
+/* A row, and which of the warp's places for chunks it has; `filling` counts the fillings of that place. */
+typedef struct tb_pipe_turn {
+    uint32_t row, place, filling;
+} tb_pipe_turn;
+
+#endif
