@@ -166,6 +166,19 @@ static __device__ __noinline__ void tb_fast_parse(const tb_cuda_params &params, 
     if (lane == 0) *out = c;
 }
 
+/* tb_gpu_locate, in a few instructions for rows that lie as they are numbered. */
+TB_DEV bool tb_fast_locate(const tombola_call &call, int64_t index, int64_t *start, int64_t *length)
+{
+    if ((uintptr_t)call.row_index | (uintptr_t)call.row_start | (uintptr_t)call.row_length)
+        return tb_gpu_locate(call, index, start, length);
+    const int64_t first = index * call.row_stride, count = call.vocab_size;
+    const bool there = index < call.source_rows &&
+                       (call.data_size <= 0 || (first <= call.data_size && count <= call.data_size - first));
+    *start = there ? first : 0;
+    *length = count;
+    return there;
+}
+
 /* The row's random bits, by any thread. */
 TB_DEV uint64_t tb_fast_random(const tombola_call &call, int64_t index, int64_t slot)
 {
@@ -250,7 +263,7 @@ template <int dtype> TB_DEV constexpr uint32_t tb_minus_infinity(void)
 }
 
 /* A vector that lies across an end of the row: -inf outside. `first` is the index of its first element. */
-template <int dtype>
+template <int dtype, int WHO = 0>
 static __device__ __noinline__ uint4 tb_load_edge(const char *at, uint32_t first, uint32_t length)
 {
     constexpr uint32_t none = tb_minus_infinity<dtype>(), width = tb_fast_vector<dtype>::width;
@@ -425,8 +438,9 @@ TB_DEV double tb_interval(float n, double estimate)
 
 /* ---- outputs ---- */
 
-/* What a fast kernel says of each row in the workspace: the kernel behind it serves those that were left. */
-enum { TB_ROW_DONE = 0, TB_ROW_LEFT = 1 };
+/* Verdicts on a row in the streaming kernel. The third: its interval of p * Z is narrowed, and another
+ * verdict follows. */
+enum { TB_ROW_DONE = 0, TB_ROW_LEFT = 1, TB_ROW_NARROWED = 2 };
 
 typedef struct tb_fast_result {
     int32_t token;

@@ -5,9 +5,9 @@
 #define TB_CUDA_FAST_SHAPES_H
 
 #define TB_STREAM_C1_512R_BYTES 101120
-#define TB_STREAM_C1_512_BYTES 77184
+#define TB_STREAM_C1_512_BYTES 85376
 #define TB_STREAM_C1_256_BYTES 56832
-#define TB_STREAM_C2_512_BYTES 125184
+#define TB_STREAM_C2_512_BYTES 125312
 #define TB_STREAM_C4_256_BYTES 90368
 #define TB_STREAM_C8_256_BYTES 102784  /* and its share of the row */
 #define TB_STREAM_C16_256_BYTES 144128 /* likewise */
@@ -22,10 +22,5 @@
 #define TB_PIPE_C16_BYTES 28032
 #define TB_PIPE_SLOTS 4  /* chunks of a warp, at most */
 #define TB_PIPE_WARPS 16 /* of a block, with chunks */
-
-#define TB_WIDE_C1_512_BYTES 30464 /* each of these and what it keeps of the row */
-#define TB_WIDE_C2_512_BYTES 31360
-#define TB_WIDE_C8_256_BYTES 25216
-#define TB_WIDE_C16_256_BYTES 25216
 
 #endif

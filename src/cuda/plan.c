@@ -54,10 +54,6 @@ enum {
     FLAT_PIPE_C4,
     FLAT_PIPE_C8,
     FLAT_PIPE_C16,
-    WIDE_C1, /* for the rows that one of the others leaves */
-    WIDE_C2,
-    WIDE_C8,
-    WIDE_C16,
     FAST_KERNELS
 };
 
@@ -79,10 +75,6 @@ static const fast_kernel fast_kernels[FAST_KERNELS] = {
     [FLAT_PIPE_C4] = {"flat_pipe_c4", 4, PIPE_THREADS(2), TB_PIPE_C4_BYTES, true},
     [FLAT_PIPE_C8] = {"flat_pipe_c8", 8, PIPE_THREADS(1), TB_PIPE_C8_BYTES, true},
     [FLAT_PIPE_C16] = {"flat_pipe_c16", 16, PIPE_THREADS(1), TB_PIPE_C16_BYTES, true},
-    [WIDE_C1] = {"wide_c1_512", 1, 512, TB_WIDE_C1_512_BYTES, true},
-    [WIDE_C2] = {"wide_c2_512", 2, 512, TB_WIDE_C2_512_BYTES, true},
-    [WIDE_C8] = {"wide_c8_256", 8, 256, TB_WIDE_C8_256_BYTES, true},
-    [WIDE_C16] = {"wide_c16_256", 16, 256, TB_WIDE_C16_256_BYTES, true},
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
@@ -93,8 +85,6 @@ static const char *const fast_names[FAST_KERNELS][3] = {
     [FLAT_C8] = NAMES("flat_c8_256"),       [FLAT_C16] = NAMES("flat_c16_256"),
     [FLAT_PIPE_C2] = NAMES("flat_pipe_c2"), [FLAT_PIPE_C4] = NAMES("flat_pipe_c4"),
     [FLAT_PIPE_C8] = NAMES("flat_pipe_c8"), [FLAT_PIPE_C16] = NAMES("flat_pipe_c16"),
-    [WIDE_C1] = NAMES("wide_c1_512"),       [WIDE_C2] = NAMES("wide_c2_512"),
-    [WIDE_C8] = NAMES("wide_c8_256"),       [WIDE_C16] = NAMES("wide_c16_256"),
 };
 
 /* What a chain asks of the fast kernels. */
@@ -140,18 +130,6 @@ static int64_t vectors_of(const tombola_call *call)
     return (call->vocab_size + width - 1) / width + 1; /* a row need not begin at a vector */
 }
 
-/* Shared memory in which a block of the wide kernel keeps what it can of its share of the row, in loads of 8
- * (or 4) vectors a thread: so much that two (three of 256 threads) blocks fit a multiprocessor of 228 KB. */
-static unsigned wide_stage(const fast_kernel *kernel, const tombola_call *call)
-{
-    if (kernel == &fast_kernels[WIDE_C1]) return 0;
-    int64_t load = (call->dtype == TOMBOLA_F32 ? 8 : 4) * 16 * (int64_t)kernel->threads,
-            most = 128 * kernel->threads,
-            share = (vectors_of(call) + kernel->blocks - 1) / kernel->blocks * 16;
-    int64_t bytes = (share + load - 1) / load * load;
-    return (unsigned)(bytes < most ? bytes : most / load * load);
-}
-
 static bool is_pipe(const fast_kernel *kernel)
 {
     return kernel >= &fast_kernels[FLAT_PIPE_C2] && kernel <= &fast_kernels[FLAT_PIPE_C16];
@@ -187,7 +165,6 @@ static unsigned fast_shared(const tb_cuda_device *device, const fast_kernel *ker
         int64_t slot_bytes, slots = pipe_slots(device, kernel, call, &slot_bytes);
         return slots ? kernel->shared_bytes + (unsigned)(slots * slot_bytes) : 1u << 30;
     }
-    if (kernel >= &fast_kernels[WIDE_C1]) return kernel->shared_bytes + wide_stage(kernel, call);
     int64_t tile = call->dtype == TOMBOLA_F32 ? 2048 : 1024,
             share = (vectors_of(call) + kernel->blocks - 1) / kernel->blocks;
     int64_t bytes = kernel->shared_bytes + (share + tile - 1) / tile * tile * 16;
@@ -253,34 +230,7 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     return FAST_KERNELS;
 }
 
-/* The wide kernel, for the rows that were left: as many clusters as are resident take turns at them. The
- * numbers of rows are measured on 132 multiprocessors. */
-static void add_wide(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call, int forced)
-{
-    int64_t rows = call->rows, sms = device->multiprocessors, vectors = vectors_of(call);
-    /* clusters that are resident: a part of the device is too small for another wide one */
-    const int64_t resident[] = {2 * sms, 2 * (sms / 2), 3 * (sms / 8 - 1), 2 * (sms / 16 - 1)};
-    int choice = forced;
-    if (choice == FAST_KERNELS) {
-        choice = WIDE_C1;
-        if (vectors >= 2 * 1024) choice = WIDE_C2;
-        if (rows <= resident[WIDE_C8 - WIDE_C1] && vectors >= 8 * 512) choice = WIDE_C8;
-        if (rows <= resident[WIDE_C16 - WIDE_C1] && vectors >= 16 * 512 && device->major < 12)
-            choice = WIDE_C16;
-        if (!fast_fits(device, &fast_kernels[choice], call)) choice = WIDE_C1;
-    }
-    const fast_kernel *kernel = &fast_kernels[choice];
-    int64_t most = resident[choice - WIDE_C1];
-    if (most < 1) most = 1;
-    plan->launch[plan->launch_count++] =
-        (tb_cuda_launch){.kernel = fast_names[choice][call->dtype],
-                         .grid = (unsigned)(rows < most ? rows : most) * kernel->blocks,
-                         .threads = kernel->threads,
-                         .cluster = kernel->blocks,
-                         .shared_bytes = fast_shared(device, kernel, call)};
-}
-
-/* Adds a fast kernel and the one behind it; false where none serves the call. */
+/* Adds a fast kernel; false where none serves the call. */
 static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                      const char *forced)
 {
@@ -298,16 +248,9 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
             if (!strcmp(forced, fast_kernels[i].name) && fast_fits(device, &fast_kernels[i], call))
                 choice = i;
         if (choice < FLAT_C1 && !chain.filtered) return false;
-        if (choice >= FLAT_C1 && choice < WIDE_C1 && !flat) return false;
+        if (choice >= FLAT_C1 && choice < FAST_KERNELS && !flat) return false;
     }
     if (choice == FAST_KERNELS) return false;
-    const bool leaves = choice < FLAT_C1 || choice >= WIDE_C1; /* flat kernels serve all rows */
-    if (leaves) plan->workspace_bytes = round_up((size_t)call->rows * 4);
-    if (choice >= WIDE_C1) { /* forced: for all rows */
-        add(plan, "tombola_wide_leave", (unsigned)((call->rows + 127) / 128), 128);
-        add_wide(plan, device, call, choice);
-        return true;
-    }
     const fast_kernel *kernel = &fast_kernels[choice];
     const int64_t resident = is_pipe(kernel) ? pipe_clusters(device, kernel) : call->rows,
                   teams = call->rows < resident ? call->rows : resident;
@@ -316,7 +259,6 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
                                                           .threads = kernel->threads,
                                                           .cluster = kernel->blocks,
                                                           .shared_bytes = fast_shared(device, kernel, call)};
-    if (leaves) add_wide(plan, device, call, FAST_KERNELS);
     return true;
 }
 
@@ -420,37 +362,15 @@ static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 }
 
 const char *const tb_cuda_variants[] = {
-    "generic",
-    "generic_c1",
-    "generic_c2",
-    "generic_c4",
-    "generic_c8",
-    "generic_c16",
-    "whole_c1",
-    "whole_c2",
-    "whole_c4",
-    "whole_c8",
-    "whole_c16",
-    "stream_c1_512",
-    "stream_c1_256",
-    "stream_c2_512",
-    "stream_c1_512r",
-    "stream_c4_256",
-    "stream_c8_256",
-    "stream_c16_256",
-    "flat_c1_512",
-    "flat_c8_256",
-    "flat_c16_256",
-    "flat_pipe_c2",
-    "flat_pipe_c4",
-    "flat_pipe_c8",
-    "flat_pipe_c16",
-    "wide_c1_512",
-    "wide_c2_512",
-    "wide_c8_256",
-    "wide_c16_256",
-    "rejection",
-    NULL,
+    "generic",       "generic_c1",    "generic_c2",
+    "generic_c4",    "generic_c8",    "generic_c16",
+    "whole_c1",      "whole_c2",      "whole_c4",
+    "whole_c8",      "whole_c16",     "stream_c1_512",
+    "stream_c1_256", "stream_c2_512", "stream_c1_512r",
+    "stream_c4_256", "stream_c8_256", "stream_c16_256",
+    "flat_c1_512",   "flat_c8_256",   "flat_c16_256",
+    "flat_pipe_c2",  "flat_pipe_c4",  "flat_pipe_c8",
+    "flat_pipe_c16", "rejection",     NULL,
 };
 
 /* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
@@ -485,10 +405,8 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
     } else {
         return plan; /* does not do this call */
     }
-    /* The workspace: what a fast kernel says of each row (u32 [rows]), then each row's next offset (u64
-     * [rows]). Kernels find the second part by the number of rows. */
-    if (call->advance_offsets) {
-        plan.workspace_bytes = round_up((size_t)call->rows * 4) + round_up((size_t)call->rows * 8);
+    if (call->advance_offsets) { /* the workspace: each row's next offset (u64 [rows]) */
+        plan.workspace_bytes = round_up((size_t)call->rows * 8);
         add(&plan, "tombola_advance", (unsigned)((call->rows + 127) / 128), 128);
     }
     return plan;

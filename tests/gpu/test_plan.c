@@ -58,11 +58,13 @@ static void check_plan(const tb_cuda_device *device, const tombola_call *call, c
     }
     if (call->advance_offsets) {
         assert_string_equal(plan->launch[plan->launch_count - 1].kernel, "tombola_advance");
-        assert_true(plan->workspace_bytes >= (size_t)call->rows * 12);
+        assert_true(plan->workspace_bytes >= (size_t)call->rows * 8);
     }
-    /* A kernel that says of each row whether it is done needs a word for it. */
-    if (strstr(plan->launch[0].kernel, "stream"))
-        assert_true(plan->workspace_bytes >= (size_t)call->rows * 4);
+    /* The fast kernels serve all rows of a call in one launch, without a workspace. */
+    if (strstr(plan->launch[0].kernel, "stream") || strstr(plan->launch[0].kernel, "flat")) {
+        assert_int_equal(plan->launch_count, call->advance_offsets ? 2 : 1);
+        if (!call->advance_offsets) assert_int_equal(plan->workspace_bytes, 0);
+    }
 }
 
 /* Outputs and chains in their usual combinations. */
