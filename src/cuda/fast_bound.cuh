@@ -42,6 +42,55 @@ TB_DEV tb_stream_rule tb_make_rule(const tb_fast_chain &chain, uint32_t length)
     return rule;
 }
 
+/*
+ * The bound by the folds' maxima: the k-th of them, TB_LEAST where there are fewer that hold a token;
+ * infinity where all folds reach it: there are many equals, which the lists would not hold. By all that seek;
+ * up to eight warps compare each a part of the folds with all of them, four a lane. Their counts are added as
+ * bytes. In floats, because floats add in another pipe than they compare in.
+ */
+template <int NT, class S> TB_DEV float tb_bound_by_folds(S &s, int32_t k)
+{
+    constexpr int SEEKING = NT / 32 - 1, PARTS = SEEKING < 8 ? SEEKING : 8, VECTORS = S::FOLDS / 4,
+                  EACH = (VECTORS + PARTS - 1) / PARTS;
+    static_assert(S::FOLDS == 128, "four a lane, and counts of a byte");
+    const int lane = (int)tb_lane(), part = tb_seeker() >> 5;
+    float mine[4], count[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) mine[i] = s.fold[lane + i * 32];
+    if (part < PARTS) {
+        const float4 *fold = (const float4 *)s.fold;
+#pragma unroll
+        for (int i = 0; i < 4; i++) count[i] = 0x1p23f;
+#pragma unroll 1
+        for (int j = part * EACH; j < min(part * EACH + EACH, VECTORS); j++) {
+            const float4 other = fold[j];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                count[i] += other.x > mine[i] ? 1.0f : 0.0f;
+                count[i] += other.y > mine[i] ? 1.0f : 0.0f;
+                count[i] += other.z > mine[i] ? 1.0f : 0.0f;
+                count[i] += other.w > mine[i] ? 1.0f : 0.0f;
+            }
+        }
+        s.fold_part[part][lane] =
+            __byte_perm(__byte_perm(law_bits(count[0]), law_bits(count[1]), 0x0040),
+                        __byte_perm(law_bits(count[2]), law_bits(count[3]), 0x0040), 0x5410);
+    }
+    tb_seek_barrier<NT>();
+    uint32_t greater = 0;
+#pragma unroll
+    for (int i = 0; i < PARTS; i++) greater += s.fold_part[i][lane];
+    uint32_t key = 0; /* exactly one lane finds it */
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if ((greater >> (i * 8) & 255u) == (uint32_t)k - 1u) key = law_key(mine[i]);
+    key = tb_warp_or(key) & ~(uint32_t)(S::FOLDS - 1);
+    if (key < TB_KEY_LEAST_LOGIT + S::FOLDS) return TB_LEAST;
+    const float bound = law_key_value(key);
+    const bool reach = fminf(fminf(mine[0], mine[1]), fminf(mine[2], mine[3])) >= bound;
+    return __all_sync(TB_WHOLE_WARP, reach) ? LAW_INF : bound;
+}
+
 /* The bound by a histogram of the groups' maxima over [least, maximum]; -inf where too little reaches
  * `least`, inf where the row has more to keep than the lists hold. wanted: mass in units of the maximum's
  * weight, or infinity; k: tokens, or TB_OFF. A row has two tries. By all that seek. */
@@ -120,12 +169,12 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
                               __shfl_sync(TB_WHOLE_WARP, mass_end, 31) * (1.25f * S::CAPACITY) <
                                   wanted * (float)__shfl_sync(TB_WHOLE_WARP, before, 31);
         if (lane == 0)
-            s.bound = hit == 256   ? hopeless ? LAW_INF : -LAW_INF
-                      : hit == 255 ? least
-                                   : fmaxf(maximum - ((float)hit + 1.01f) / bins, least);
+            s.bound_try = hit == 256   ? hopeless ? LAW_INF : -LAW_INF
+                          : hit == 255 ? least
+                                       : fmaxf(maximum - ((float)hit + 1.01f) / bins, least);
     }
     tb_seek_barrier<NT>();
-    return s.bound;
+    return s.bound_try;
 }
 
 #endif

@@ -115,9 +115,13 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     tb_fast_token kept[TB_PAIRS];
     uint64_t own_pair[C == 1 && !CAUGHT ? TB_FINISHERS / 32 : 1][C == 1 && !CAUGHT ? TB_PAIRS : 1];
     tb_fast_warp warp[WARPS], word[C > 1 ? C : 1]; /* what each warp says; of each block */
-    alignas(16) uint32_t fold[FOLDS];
+    alignas(16) float fold[FOLDS]; /* maxima rounded down, all different; -FLT_MAX and up: none */
     uint32_t group_count[256], group_count_all[C > 1 ? 256 : 1];
-    uint32_t count[256], high[256], low[256];
+    uint32_t count[256], low[256];
+    union {
+        uint32_t high[256];
+        uint32_t fold_part[8][32]; /* counts of greater folds, of each warp's share of them */
+    };
     tb_fast_chain chain;
     tb_stream_rule rule;
     tb_fast_slice slice;
@@ -128,9 +132,8 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
                         sums */
     alignas(8) uint2 pushed[C]; /* of each block: its candidates; greedy: the lowest index */
     uint32_t own_pushed, own_first, verdict, last_verdict, list_length;
-    float bound, bound_other, bound_w; /* the greater of the first two bounds the candidates */
-    float lowest;                      /* of the folds, where the bound is the k-th of them */
-    uint64_t target_low, target_high;  /* of top_p, from the interval of Z */
+    float bound, bound_try, bound_w;  /* of the candidates; the least value of a min_p */
+    uint64_t target_low, target_high; /* of top_p, from the interval of Z */
     double relative, unit;
     uint32_t sum_high, sum_low, before_high, before_low, kept_high, kept_low, kept_count, ambiguous,
         list_count;

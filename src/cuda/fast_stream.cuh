@@ -96,8 +96,6 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             s.slice = slice;
             s.own_pushed = s.verdict = s.list_length = 0;
             s.own_first = 0xffffffffu;
-            s.bound = TB_LEAST;
-            s.lowest = -LAW_INF;
             s.sum_high = s.sum_low = s.kept_count = s.ambiguous = 0;
             s.before_high = s.before_low = s.kept_high = s.kept_low = 0;
             s.own_taken = s.base_mass = 0;
@@ -188,7 +186,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         const int first_fold = rank * (FOLDS / C);
         if (lane % FOLD_LANES == 0) {
             int id = first_fold + tid / FOLD_LANES;
-            s.fold[id] = (fold & ~(uint32_t)(FOLDS - 1)) | (uint32_t)id;
+            s.fold[id] = law_key_value(max(fold & ~(uint32_t)(FOLDS - 1), TB_KEY_LEAST_LOGIT) | (uint32_t)id);
         }
         uint64_t fixed = 0;
         if (C == 1 && sums) fixed = fix();
@@ -204,7 +202,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 uint32_t most = tb_warp_max(said.key), bits = tb_warp_or(said.status);
                 if (lane < C) tb_mail_8(&s.word[rank], lane, most, bits, &s.mail_first);
             } else if (warp == 1) { /* a vector of the block's folds each: 32 / C of them to C blocks */
-                uint32_t *from = &s.fold[first_fold + lane % (32 / C) * 4];
+                float *from = &s.fold[first_fold + lane % (32 / C) * 4];
                 tb_mail_16(from, lane / (32 / C), *(const uint4 *)from, &s.mail_first);
             }
             if (STAGED) sums = s.chain.p_on, c = s.chain.scale;
@@ -296,22 +294,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             bound = maximum;
         } else if (!all && k <= TB_FOLD_K) {
             bound = bound_w;
-            if (tid < FOLDS) {
-                uint32_t mine = s.fold[tid], greater = 0, greater2 = 0, greater3 = 0, greater4 = 0;
-                const uint4 *fold = (const uint4 *)s.fold;
-#pragma unroll 8
-                for (int i = 0; i < FOLDS / 4; i++) {
-                    uint4 other = fold[i];
-                    greater += other.x > mine;
-                    greater2 += other.y > mine;
-                    greater3 += other.z > mine;
-                    greater4 += other.w > mine;
-                }
-                greater += greater2 + greater3 + greater4;
-                mine &= ~(uint32_t)(FOLDS - 1);
-                if ((int32_t)greater == k - 1 && mine >= TB_KEY_LEAST_LOGIT) s.bound = law_key_value(mine);
-                if (greater == FOLDS - 1 && mine >= TB_KEY_LEAST_LOGIT) s.lowest = law_key_value(mine);
-            }
+            bound = fmaxf(bound, tb_bound_by_folds<NT>(s, k));
         } else if (!all && (k != TB_OFF || p_whole)) {
             float wanted = LAW_INF, share = 1.0f;
             if (p_whole) {
@@ -322,8 +305,10 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 wanted = estimate * 0x1p-40f * chain.p * 1.01f;
             }
             uint32_t lowest = TB_KEY_POS_INF;
-            for (int i = lane; i < FOLDS; i += 32)
-                if (s.fold[i] >= TB_KEY_LEAST_LOGIT + FOLDS) lowest = min(lowest, s.fold[i]);
+            for (int i = lane; i < FOLDS; i += 32) {
+                const uint32_t key = law_key(s.fold[i]);
+                if (key >= TB_KEY_LEAST_LOGIT + FOLDS) lowest = min(lowest, key);
+            }
             lowest = tb_warp_min(lowest) & ~(uint32_t)(FOLDS - 1);
             float least =
                 lowest >= TB_KEY_LEAST_LOGIT && lowest < TB_KEY_POS_INF ? law_key_value(lowest) : maximum;
@@ -344,16 +329,11 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             bound = bound_w;
         }
         if (tid == 0) {
-            s.bound_other = bound;
+            s.bound = bound;
             s.bound_w = bound_w;
         }
-        tb_seek_barrier<NT>();
 
         /* ---- the candidates, to the leader ---- */
-        bound = fmaxf(bound, s.bound);
-        /* where all folds have what a few of them should, there are many equals: the lists do not hold them
-         */
-        if (s.lowest >= bound) bound = s.bound_other = LAW_INF;
         auto caught = [&](int of) {
             return CAUGHT && s.caught_least[of] <= bound && s.caught_count[of] <= (uint32_t)S::CATCH;
         };
@@ -373,7 +353,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         }
     }
     __syncthreads();
-    const float bound = fmaxf(s.bound, s.bound_other), bound_w = s.bound_w;
+    const float bound = s.bound, bound_w = s.bound_w;
     if (bound == LAW_INF) { /* all blocks see that too */
         sums_came();
         return end(true);

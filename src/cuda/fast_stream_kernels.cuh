@@ -25,8 +25,10 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
     known.greatest = tb_warp_max(known.greatest);
     known.status = tb_warp_or(known.status);
 #pragma unroll 1
-    for (int i = (int)tb_lane(); i < S::FOLDS; i += 32)
-        if (s.fold[i] >= TB_KEY_LEAST_LOGIT + S::FOLDS) lowest = min(lowest, s.fold[i]);
+    for (int i = (int)tb_lane(); i < S::FOLDS; i += 32) {
+        const uint32_t key = law_key(s.fold[i]);
+        if (key >= TB_KEY_LEAST_LOGIT + S::FOLDS) lowest = min(lowest, key);
+    }
     lowest = tb_warp_min(lowest);
     const tb_fast_chain chain = s.chain;
     const uint64_t random = s.random;

@@ -240,9 +240,12 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
     const bool flat = !chain.filtered || (chain.only_min_p && !call->ranks && !call->kept_ids);
     if (!forced) {
         choice = FAST_KERNELS;
-        if (flat) choice = choose_fast(device, call, false);
-        if (chain.filtered && (choice == FAST_KERNELS || device->major < 9 || vectors_of(call) < 8 * 256))
-            choice = choose_fast(device, call, true);
+        /* min_p alone: up to some rows the flat kernels are about as fast on rows that keep few tokens, and
+         * much faster on others */
+        const bool few_rows =
+            device->major >= 9 && call->rows <= device->multiprocessors / 8 && vectors_of(call) >= 8 * 256;
+        if (flat && (!chain.filtered || few_rows)) choice = choose_fast(device, call, false);
+        if (chain.filtered && choice == FAST_KERNELS) choice = choose_fast(device, call, true);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
             if (!strcmp(forced, fast_kernels[i].name) && fast_fits(device, &fast_kernels[i], call))
