@@ -11,8 +11,9 @@
 
 /* The f32 mass of the row: *relative in units of 2^-40 * 2^r, r the maximum's reference exponent, and *unit,
  * what turns these into units of 2^-40 of the maximum. By one warp or more, each alone. */
-template <class S> TB_DEV double tb_estimate(const S &s, float maximum, float c, double *unit)
+template <class S> TB_DEV double tb_estimate(S &s, float maximum, float c, double *unit)
 {
+    if (!S::ALONE) tb_mail_await(&s.mail_sums);
     const tb_fast_warp *said = S::ALONE ? s.warp : s.word;
     float r = tb_reference_exponent(maximum, c);
     uint64_t fixed = 0;
@@ -42,8 +43,8 @@ TB_DEV tb_stream_rule tb_make_rule(const tb_fast_chain &chain, uint32_t length)
 }
 
 /* The bound by a histogram of the groups' maxima over [least, maximum]; -inf where too little reaches
- * `least`. wanted: mass in units of the maximum's weight, or infinity; k: tokens, or TB_OFF. A row has two
- * tries. By all that seek. */
+ * `least`, inf where the row has more to keep than the lists hold. wanted: mass in units of the maximum's
+ * weight, or infinity; k: tokens, or TB_OFF. A row has two tries. By all that seek. */
 template <int C, int NT, int TRY, class S>
 static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float least, float c, int maxima,
                                                            int32_t k, float wanted)
@@ -68,7 +69,7 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
                                     from[6] | from[7] << 16);
             tb_mail_16(&s.histogram[TRY][blockIdx.x % C][i % 32], i / 32, word, &s.mail_histogram[TRY]);
         }
-        tb_mail_wait(&s.mail_histogram[TRY]);
+        tb_mail_await(&s.mail_histogram[TRY]);
         const uint32_t *counts = (const uint32_t *)s.histogram[TRY];
         uint32_t even = 0, odd = 0;
         if (tid < 128) {
@@ -112,8 +113,14 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         full = tb_warp_min(full);
         /* where groups hold several great tokens their maxima promise too little: take many, and see */
         if (TRY && hit == 256 && k == TB_OFF) hit = full;
+        /* The greatest n tokens have at most n / m times the mass of the greatest m. Of the latter the
+         * groups' maxima have about the mass, and the number, that they show here: may the lists hold enough?
+         */
+        const bool hopeless = hit == 256 && !TRY && k == TB_OFF &&
+                              __shfl_sync(TB_WHOLE_WARP, mass_end, 31) * (1.25f * S::CAPACITY) <
+                                  wanted * (float)__shfl_sync(TB_WHOLE_WARP, before, 31);
         if (lane == 0)
-            s.bound = hit == 256   ? -LAW_INF
+            s.bound = hit == 256   ? hopeless ? LAW_INF : -LAW_INF
                       : hit == 255 ? least
                                    : fmaxf(maximum - ((float)hit + 1.01f) / bins, least);
     }

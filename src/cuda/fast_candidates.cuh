@@ -18,6 +18,41 @@ template <int C, int NT, int U> TB_DEV uint32_t tb_slice_tiles(const tb_fast_sli
     return tiles;
 }
 
+/* A tile on its way to its copy in shared memory, where it is -inf where the block has nothing. `start` is
+ * the first of its vectors, which are `stride` apart; each thread brings those that it will look at. */
+template <int dtype, int stride, int NT, int U>
+TB_DEV void tb_stage_tile(const tb_fast_slice &s, uint32_t start, uint4 *to)
+{
+    constexpr uint32_t none = tb_minus_infinity<dtype>(), width = tb_fast_vector<dtype>::width;
+    const uint32_t mine = start + threadIdx.x, end = min(s.end, s.whole_end),
+                   inner = end > s.whole_first ? end - s.whole_first : 0, tail_at = s.whole_end - mine;
+    const char *at = s.base + (size_t)mine * 16;
+    to += threadIdx.x;
+#pragma unroll
+    for (int j = 0; j < U; j++) {
+        if (mine + j * stride - s.whole_first < inner)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(tb_shared_address(to + j * NT)),
+                         "l"(at + j * (stride * 16))
+                         : "memory");
+        else
+            to[j * NT] = make_uint4(none, none, none, none);
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    if (s.whole_first && mine == 0) to[0] = tb_load_edge<dtype>(s.base, 0u - s.shift, s.length);
+    if (tail_at < stride * U && tail_at % stride == 0 && s.whole_end < s.end)
+        to[tail_at / stride * NT] =
+            tb_load_edge<dtype>(s.base + (size_t)s.whole_end * 16, s.whole_end * width - s.shift, s.length);
+}
+
+/* Waits for the thread's part of all tiles but the last one, or of all. */
+TB_DEV void tb_stage_wait(bool but_last)
+{
+    if (but_last)
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+    else
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+
 /* A candidate to the leader's list. */
 template <int C> TB_DEV void tb_push(uint2 *to, uint32_t bits, uint32_t index, uint64_t *box)
 {
@@ -38,12 +73,22 @@ template <int dtype> TB_DEV float tb_stored(const void *vector, uint32_t e)
 /* A candidate with its weight. */
 TB_DEV tb_fast_token tb_weigh_token(float x, uint32_t index, float maximum, float scale, bool flat)
 {
-    tb_fast_token token = {law_key(x), index, 1u << 20, 0};
+    tb_fast_token token = {law_key(x), index, LAW_ONE};
     if (flat) return token;
-    tb_weigh(fmaxf(law_exponent(x, maximum, scale), -64.0f), &token.high, &token.low);
-    token.high -= TB_HIGH_BIAS;
-    token.low -= TB_LOW_BIAS;
+    uint32_t high, low;
+    tb_weigh(fmaxf(law_exponent(x, maximum, scale), -64.0f), &high, &low);
+    token.weight = tb_join(high - TB_HIGH_BIAS, low - TB_LOW_BIAS);
     return token;
+}
+
+TB_DEV uint32_t tb_high_digit(uint64_t weight)
+{
+    return (uint32_t)(weight >> 20);
+}
+
+TB_DEV uint32_t tb_low_digit(uint64_t weight)
+{
+    return (uint32_t)weight & 0xfffffu;
 }
 
 /* Adds over the block into two shared words; a barrier must follow. Digits as of tb_join. */
@@ -52,8 +97,8 @@ TB_DEV void tb_add_digits(uint32_t *to_high, uint32_t *to_low, uint32_t high, ui
     high = tb_warp_sum(high);
     low = tb_warp_sum(low);
     if (tb_lane() == 0 && (high | low)) {
-        atomicAdd(to_high, high);
-        atomicAdd(to_low, low);
+        tb_shared_add(to_high, high);
+        tb_shared_add(to_low, low);
     }
 }
 
@@ -88,7 +133,7 @@ TB_DEV float tb_catch(S &s, const uint4 (&v)[U], float least, uint32_t first)
     uint32_t passes = 0;
 #pragma unroll
     for (int j = 0; j < U; j++) passes |= tb_vector_max<dtype>(v[j]) >= least ? 1u << j : 0u;
-    uint32_t to = atomicAdd(&s.caught_count[warp], (uint32_t)__popc(passes));
+    uint32_t to = tb_shared_add(&s.caught_count[warp], (uint32_t)__popc(passes));
 #pragma unroll
     for (int j = 0; j < U; j++) {
         if ((passes >> j & 1u) && (int)to < S::CATCH) {
@@ -113,32 +158,37 @@ TB_DEV void tb_push_one(S &s, int rank, float x, uint32_t index, uint32_t place,
         if (place >= (uint32_t)S::CAPACITY) return;
         tb_fast_token token = tb_weigh_token(x, index, maximum, scale, flat);
         s.token[place] = token;
-        *high += token.high;
-        *low += token.low;
+        *high += tb_high_digit(token.weight);
+        *low += tb_low_digit(token.weight);
     } else if (place < (uint32_t)S::SEGMENT) {
         tb_push<C>(&s.raw[rank * S::SEGMENT + place], law_bits(x), index, &s.mail_second);
     }
 }
 
-/* The candidates among what a warp caught. By one warp. */
+/* The candidates among what a warp caught, and in its share of what the interval warp caught, where these
+ * hold. By all that seek. */
 template <int dtype, int C, class S>
-TB_DEV void tb_push_caught(S &s, int rank, int warp, float bound, bool greedy, float maximum, float scale,
-                           bool flat, uint32_t *high, uint32_t *low)
+TB_DEV void tb_push_caught(S &s, int rank, float bound, bool own, bool shared, bool greedy, float maximum,
+                           float scale, bool flat, uint32_t *high, uint32_t *low)
 {
-    constexpr int width = tb_fast_vector<dtype>::width;
-    const int n = (int)s.caught_count[warp];
+    constexpr int width = tb_fast_vector<dtype>::width, SEEKING = S::WARPS - 1;
+    const int my = tb_seeker() >> 5, mine = own ? (int)s.caught_count[tb_warp()] : 0,
+              others = shared ? (int)s.caught_count[TB_INTERVAL_WARP] : 0,
+              n = mine + (others - my + SEEKING - 1) / SEEKING;
 #pragma unroll 1
     for (int i = (int)tb_lane(); i < n; i += 32) {
-        const uint4 v = s.caught[warp][i];
+        const int warp = i < mine ? (int)tb_warp() : TB_INTERVAL_WARP,
+                  at = i < mine ? i : my + (i - mine) * SEEKING;
+        const uint4 v = s.caught[warp][at];
         uint32_t passes = 0;
 #pragma unroll
         for (int e = 0; e < width; e++) passes |= tb_element<dtype>(v, e) >= bound ? 1u << e : 0u;
         if (!passes) continue;
-        uint32_t to = atomicAdd(&s.own_pushed, (uint32_t)__popc(passes)),
-                 first = s.caught_vector[warp][i] * width - s.slice.shift;
+        uint32_t to = tb_shared_add(&s.own_pushed, (uint32_t)__popc(passes)),
+                 first = s.caught_vector[warp][at] * width - s.slice.shift;
         for (; passes; passes &= passes - 1, to++) {
             uint32_t e = __ffs(passes) - 1;
-            tb_push_one<C>(s, rank, tb_stored<dtype>(&s.caught[warp][i], e), first + e, to, greedy, maximum,
+            tb_push_one<C>(s, rank, tb_stored<dtype>(&s.caught[warp][at], e), first + e, to, greedy, maximum,
                            scale, flat, high, low);
         }
     }
@@ -150,10 +200,10 @@ TB_DEV void tb_push_caught(S &s, int rank, int warp, float bound, bool greedy, f
  * at its own threads' groups, a tile at a time, an element a lane; those of the warp that works out the
  * interval are shared out. By all that seek.
  */
-template <int dtype, int C, int NT, int U, bool STAGED, class S>
-TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint32_t tiles, int group_shift,
-                           bool own, bool shared, bool greedy, float maximum, float scale, bool flat,
-                           uint32_t *high, uint32_t *low)
+template <int dtype, int C, int NT, int U, class S>
+TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int group_shift, bool own,
+                           bool shared, bool greedy, float maximum, float scale, bool flat, uint32_t *high,
+                           uint32_t *low)
 {
     constexpr int SEEKING = S::WARPS - 1, BATCH = 4, width = tb_fast_vector<dtype>::width;
     constexpr uint32_t ROOM = C == 1 ? S::CAPACITY : S::SEGMENT;
@@ -200,9 +250,7 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
                 index[b] = vector * width + lane % width - shift;
                 bool valid = i + b < count << group_shift && t < tiles && index[b] < length;
                 x[b] = -LAW_INF;
-                if (valid)
-                    x[b] = STAGED ? tb_stored<dtype>(stage + j * NT + column, lane % width)
-                                  : tb_stored<dtype>(base + (size_t)vector * 16, lane % width);
+                if (valid) x[b] = tb_stored<dtype>(base + (size_t)vector * 16, lane % width);
             }
 #pragma unroll
             for (int b = 0; b < BATCH; b++) {
@@ -211,7 +259,7 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
             }
             if (!total) continue;
             uint32_t to = 0;
-            if (lane == 0) to = atomicAdd(&s.own_pushed, total);
+            if (lane == 0) to = tb_shared_add(&s.own_pushed, total);
             to = __shfl_sync(TB_WHOLE_WARP, to, 0);
 #pragma unroll
             for (int b = 0; b < BATCH; b++) {
@@ -227,6 +275,57 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
         }
         __syncwarp();
         count = 0;
+    }
+}
+
+/* The same from the row's copy in shared memory, where a group is one tile. */
+template <int dtype, int C, int NT, int U, class S>
+TB_DEV void tb_push_staged(S &s, const uint4 *stage, int rank, float bound, uint32_t tiles, bool greedy)
+{
+    constexpr int SEEKING = S::WARPS - 1, BATCH = 4, width = tb_fast_vector<dtype>::width;
+    static_assert(U * width == 32, "an element a lane");
+    const int lane = (int)tb_lane(), warp = (int)tb_warp(), my = tb_seeker() >> 5;
+    const uint32_t lower = (1u << lane) - 1;
+    /* its own, then its share of the interval warp's */
+#pragma unroll 1
+    for (uint32_t g = 0, own = 1; own || g < tiles;) {
+        const int first = own ? warp * 32 : TB_INTERVAL_WARP * 32;
+        uint32_t hits = __ballot_sync(TB_WHOLE_WARP, g < tiles && s.group[g * NT + first + lane] >= bound);
+#pragma unroll 1
+        while (hits) {
+            float x[BATCH];
+            uint32_t column[BATCH], passes[BATCH], total = 0;
+            const uint32_t j = g * U + lane / width;
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                column[b] = first + __ffs(hits) - 1;
+                x[b] = hits ? tb_stored<dtype>(stage + j * NT + column[b], lane % width) : -LAW_INF;
+                hits &= hits - 1;
+            }
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                passes[b] = __ballot_sync(TB_WHOLE_WARP, x[b] >= bound);
+                total += __popc(passes[b]);
+            }
+            uint32_t to = 0;
+            if (lane == 0) to = tb_shared_add(&s.own_pushed, total);
+            to = __shfl_sync(TB_WHOLE_WARP, to, 0);
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                if (x[b] >= bound) {
+                    const uint32_t vector = j * (C * NT) + rank * NT + column[b];
+                    tb_push_one<C>(s, rank, x[b], vector * width + lane % width - s.slice.shift,
+                                   to + __popc(passes[b] & lower), greedy, 0.0f, 0.0f, false, nullptr,
+                                   nullptr);
+                }
+                to += __popc(passes[b]);
+            }
+            if (to > (uint32_t)S::SEGMENT && !greedy) return; /* too many: the row is left */
+        }
+        if (own && ++g >= tiles)
+            own = 0, g = my;
+        else if (!own)
+            g += SEEKING;
     }
 }
 

@@ -73,6 +73,12 @@ TB_DEV void tb_mail_init(uint64_t *box, uint32_t arrivals)
                  : "memory");
 }
 
+/* The box's memory is free for other uses. */
+TB_DEV void tb_mail_close(uint64_t *box)
+{
+    asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(tb_shared_address(box)) : "memory");
+}
+
 TB_DEV void tb_mail_init_done(void)
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -90,9 +96,10 @@ TB_DEV void tb_mail_expect(uint64_t *box, uint32_t bytes)
                  : "memory");
 }
 
+/* Relaxed: mail orders itself, and a release would wait for all of the thread's stores to reach memory. */
 TB_DEV void tb_mail_expect_at(uint64_t *box, int rank, uint32_t bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(
+    asm volatile("mbarrier.arrive.expect_tx.relaxed.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(
                      tb_map(tb_shared_address(box), rank)),
                  "r"(bytes)
                  : "memory");
@@ -105,6 +112,15 @@ TB_DEV void tb_mail_wait(uint64_t *box, uint32_t parity = 0)
                  "[%0], %1;\n"
                  "@!done bra again;\n}" ::"r"(tb_shared_address(box)),
                  "r"(parity)
+                 : "memory");
+}
+
+/* The same for words that came by mail alone, whose first filling orders them: nothing else that other blocks
+ * wrote can be seen by it, and the multiprocessor's cache of memory stays. */
+TB_DEV void tb_mail_await(uint64_t *box)
+{
+    asm volatile("{\n.reg .pred done;\nagain: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+                 "@!done bra again;\n}" ::"r"(tb_shared_address(box))
                  : "memory");
 }
 
@@ -136,6 +152,9 @@ TB_DEV void tb_mail_16(void *to, int rank, uint4 x, uint64_t *box)
 TB_DEV void tb_mail_init(uint64_t *, uint32_t)
 {
 }
+TB_DEV void tb_mail_close(uint64_t *)
+{
+}
 TB_DEV void tb_mail_init_done(void)
 {
 }
@@ -149,6 +168,9 @@ TB_DEV void tb_mail_expect_at(uint64_t *, int, uint32_t)
 {
 }
 TB_DEV void tb_mail_wait(uint64_t *, uint32_t = 0)
+{
+}
+TB_DEV void tb_mail_await(uint64_t *)
 {
 }
 TB_DEV void tb_mail_4(void *, int, uint32_t, uint64_t *)

@@ -49,10 +49,13 @@ TB_DEV uint32_t tb_dynamic_shared_bytes(void)
 }
 
 /* The least t whose weight is at least w, by one warp: a search with 32 probes a round over the bits of -t,
- * in whose order weights fall. */
+ * in whose order weights fall. It begins near log2(w) - 40, if that proves right. */
 TB_DEV float tb_least_exponent(uint64_t w)
 {
     uint32_t good = 0, bad = 0x42800001u; /* 0 and just above 64 */
+    float about = __log2f((float)w) - 40.0f, above = fminf(about + 0x1p-17f, 0.0f), below = about - 0x1p-17f;
+    if (law_weight(above) >= w && law_weight(below) < w)
+        good = law_bits(fabsf(above)), bad = law_bits(-below);
     while (bad - good > 1) {
         uint32_t step = (bad - good + 32) / 33, probe = good + step * (tb_lane() + 1);
         bool enough = probe < bad && law_weight(-law_float(probe)) >= w;
@@ -61,6 +64,15 @@ TB_DEV float tb_least_exponent(uint64_t w)
         bad = min(bad, good + step);
     }
     return -law_float(good);
+}
+
+/* The weight of a kept element, 0 for others, with biases. Where all tokens weigh the same they are those
+ * from `least` up, which is +inf or TB_LEAST. NaN weighs 0. */
+TB_DEV void tb_weigh_element(float x, float maximum, float scale, float least_t, bool equal, float least,
+                             uint32_t *high, uint32_t *low)
+{
+    float t = equal ? (x >= least ? 0.0f : -64.0f) : law_exponent(x, maximum, scale);
+    tb_weigh(equal || t >= least_t ? t : -64.0f, high, low);
 }
 
 /* Vector `vector` of the row, wherever it lies. */
@@ -81,11 +93,12 @@ template <int C> TB_DEV void tb_exchange(void *all, uint4 word, uint64_t *box, u
     tb_mail_wait(box, parity);
 }
 
-/* A look of another kind at a warp's chunk: counts the kept tokens, and finds the first of the maximum. */
+/* A look of another kind at a warp's chunk: counts the kept tokens, those from `least` up where all weigh the
+ * same, and finds the first of the maximum. */
 template <int dtype>
 static __device__ __noinline__ void tb_flat_look(const tb_fast_slice &slice, uint32_t first, uint32_t end,
-                                                 float maximum, float scale, float least_t, uint32_t *kept,
-                                                 uint32_t *lowest)
+                                                 float maximum, float scale, float least_t, bool equal,
+                                                 float least, uint32_t *kept, uint32_t *lowest)
 {
     constexpr int width = tb_fast_vector<dtype>::width;
     uint32_t n = 0, low = 0xffffffffu;
@@ -95,7 +108,7 @@ static __device__ __noinline__ void tb_flat_look(const tb_fast_slice &slice, uin
 #pragma unroll
         for (int e = 0; e < width; e++) {
             float x = tb_element<dtype>(v, e);
-            n += x >= TB_LEAST && (least_t == -64.0f || law_exponent(x, maximum, scale) >= least_t);
+            n += x >= least && (equal || least_t == -64.0f || law_exponent(x, maximum, scale) >= least_t);
             if (x == maximum) low = min(low, vector * width + e - slice.shift);
         }
     }
@@ -120,7 +133,6 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
         (int)((tb_dynamic_shared_bytes() - (sizeof(S) + 127) / 128 * 128) / (NT * 16)) / DEPTH * DEPTH;
     const tombola_call &call = params.call;
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, rank = blockIdx.x % C;
-    uint32_t *left = (uint32_t *)params.workspace + row;
 
     int64_t start, count;
     const bool located = tb_gpu_locate(call, row, &start, &count);
@@ -202,27 +214,29 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
         if (rank == 0)
             tb_fast_write_void(call, row, bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
         if (rank == 0 && tid == 0 && call.total_mass) call.total_mass[row] = 0;
-        if (rank == 0 && tid == 0) *left = TB_ROW_DONE;
         return;
     }
-    const int32_t length = (int32_t)slice.length;
-    const bool k_on = s.chain.k_before < length || s.chain.k_after < length;
-    if (greatest == TB_KEY_POS_INF || (!greedy && (s.chain.flat || s.chain.p_on || k_on))) {
-        if (rank == 0 && tid == 0) *left = TB_ROW_LEFT;
-        return;
-    }
+    const bool infinite = greatest == TB_KEY_POS_INF, equal = !greedy && (s.chain.flat || infinite);
+    const float least = infinite ? LAW_INF : TB_LEAST;
+    if (infinite) status |= TOMBOLA_ROW_POS_INF;
 
     /* ---- second look ---- */
     const float maximum = law_key_value(greatest), c = s.chain.scale, least_t = s.least_t;
     uint32_t high = 0, low = 0, kept = 0, lowest = 0xffffffffu;
-    auto weigh_vector = [&](const uint4 &v, auto filtered, uint32_t *to_high, uint32_t *to_low) {
+    const float factor = c * -0x1p-6f;
+    auto weigh_vector = [&](const uint4 &v, auto filtered) {
 #pragma unroll
         for (int e = 0; e < width; e++) {
-            float t = law_exponent(tb_element<dtype>(v, e), maximum, c);
-            uint32_t h, l; /* NaN and -inf weigh 0 */
-            tb_weigh(!decltype(filtered)::value ? fmaxf(t, -64.0f) : t >= least_t ? t : -64.0f, &h, &l);
-            *to_high += h;
-            *to_low += l;
+            const float x = tb_element<dtype>(v, e);
+            uint32_t h, l;
+            if (decltype(filtered)::value) {
+                float t = law_exponent(x, maximum, c); /* NaN and -inf weigh 0 */
+                tb_weigh(t >= least_t ? t : -64.0f, &h, &l);
+            } else {
+                tb_weigh_scaled(tb_scaled_exponent(x, maximum, factor), -64.0f, &h, &l);
+            }
+            high += h;
+            low += l;
         }
     };
     auto weigh_chunk = [&](auto filtered) {
@@ -236,23 +250,24 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
                 load_block(j0, v);
             }
 #pragma unroll
-            for (int j = 0; j < U; j++) weigh_vector(v[j], filtered, &high, &low);
+            for (int j = 0; j < U; j++) weigh_vector(v[j], filtered);
             high -= TB_HIGH_BIAS * (uint32_t)(U * width);
             low -= TB_LOW_BIAS * (uint32_t)(U * width);
         }
     };
-    if (greedy) {
-        tb_flat_look<dtype>(slice, first, end, maximum, c, least_t, &kept, &lowest);
-        kept = 1;
-    } else if (least_t == -64.0f) {
+    if (greedy || equal || call.kept_count)
+        tb_flat_look<dtype>(slice, first, end, maximum, c, least_t, equal, least, &kept, &lowest);
+    uint64_t mass = 0;
+    if (equal || greedy) {
+        mass = (uint64_t)kept << 40;
+    } else if (least_t == -64.0f && c >= TB_LEAST_SCALE && !(status & TOMBOLA_ROW_NAN)) {
         weigh_chunk(tb_flag<false>());
     } else {
         weigh_chunk(tb_flag<true>());
     }
-    if (!greedy && call.kept_count)
-        tb_flat_look<dtype>(slice, first, end, maximum, c, least_t, &kept, &lowest);
     {
-        tb_flat_mass mine = {tb_warp_sum64(tb_join(high, low)), tb_warp_sum(kept), tb_warp_min(lowest)};
+        tb_flat_mass mine = {tb_warp_sum64(mass + tb_join(high, low)), tb_warp_sum(kept),
+                             tb_warp_min(lowest)};
         if (lane == 0) s.sum[warp] = mine;
     }
     __syncthreads();
@@ -278,7 +293,6 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
         if (rank == 0 && tid == 0) {
             tb_fast_write(call, row, result);
             if (call.total_mass) call.total_mass[row] = LAW_ONE;
-            *left = TB_ROW_DONE;
         }
         return;
     }
@@ -306,7 +320,14 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     };
     for (int j = warp; j < pieces; j += WARPS) {
         uint32_t h = 0, l = 0;
-        weigh_vector(piece_vector(j), tb_flag<true>(), &h, &l);
+        const uint4 v = piece_vector(j);
+#pragma unroll
+        for (int e = 0; e < width; e++) {
+            uint32_t upper, lower;
+            tb_weigh_element(tb_element<dtype>(v, e), maximum, c, least_t, equal, least, &upper, &lower);
+            h += upper;
+            l += lower;
+        }
         uint64_t mass =
             tb_warp_sum64(tb_join(h - TB_HIGH_BIAS * (uint32_t)width, l - TB_LOW_BIAS * (uint32_t)width));
         if (lane == 0) s.piece[j] = mass;
@@ -327,9 +348,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
         uint64_t mass[width], all = 0;
 #pragma unroll
         for (int e = 0; e < width; e++) {
-            float t = law_exponent(tb_element<dtype>(v, e), maximum, c);
             uint32_t h, l;
-            tb_weigh(t >= least_t ? t : -64.0f, &h, &l);
+            tb_weigh_element(tb_element<dtype>(v, e), maximum, c, least_t, equal, least, &h, &l);
             mass[e] = tb_join(h - TB_HIGH_BIAS, l - TB_LOW_BIAS);
             all += mass[e];
         }
@@ -339,11 +359,10 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
             if (from <= position && position - from < mass[e]) {
                 result.token = (int32_t)((chunk + j * 32 + lane) * width + e - slice.shift);
                 result.kept = (int32_t)found;
-                result.t = law_exponent(tb_element<dtype>(v, e), maximum, c);
+                if (!equal) result.t = law_exponent(tb_element<dtype>(v, e), maximum, c);
                 result.mass = total;
                 tb_fast_write(call, row, result);
                 if (call.total_mass) call.total_mass[row] = total;
-                *left = TB_ROW_DONE;
             }
             from += mass[e];
         }

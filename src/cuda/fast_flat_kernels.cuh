@@ -3,6 +3,7 @@
  * tombola_flat_c<blocks a row>_<threads>_<suffix>. plan.c knows these names.
  */
 #include "fast_flat.cuh"
+#include "fast_flat_pipe.cuh"
 #include "fast_shapes.h"
 
 #define TB_JOIN2(a, b) a##b
@@ -24,4 +25,17 @@ TB_KERNEL(c1_512, 1, 512, 2, TB_TILE, TB_TILE)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 TB_KERNEL(c8_256, 8, 256, 3, TB_TILE, TB_TILE)
 TB_KERNEL(c16_256, 16, 256, 2, TB_TILE, 2 * TB_TILE)
+
+#define TB_PIPE_KERNEL(name, blocks, bytes)                                                                  \
+    extern "C" __global__ void __launch_bounds__(TB_PIPE_THREADS, 1) TB_JOIN(                                \
+        tombola_flat_pipe_##name##_, TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)        \
+    {                                                                                                        \
+        tb_flat_pipe<TB_KERNEL_DTYPE, blocks>(params);                                                       \
+    }                                                                                                        \
+    static_assert((sizeof(tb_pipe_shared<blocks>) + 127) / 128 * 128 <= bytes, "plan.c");
+
+TB_PIPE_KERNEL(c2, 2, TB_PIPE_C2_BYTES)
+TB_PIPE_KERNEL(c4, 4, TB_PIPE_C4_BYTES)
+TB_PIPE_KERNEL(c8, 8, TB_PIPE_C8_BYTES)
+TB_PIPE_KERNEL(c16, 16, TB_PIPE_C16_BYTES)
 #endif

@@ -60,25 +60,46 @@ TB_DEV uint64_t tb_join(uint32_t high, uint32_t low)
 
 /* W(t) as two 20-bit digits with these biases, which leave sums as they are modulo 2^32:
  * e + 8, rounded towards zero, has e's bits down to 2^-20 in its significand; what is left of e, plus 2^-17,
- * those down to 2^-40. The same operations as law_exp2's, with the rounding to an integer and the scaling by
- * a power of two done on bits, which changes no result for -64 <= t <= 0. */
+ * those down to 2^-40. The same operations as law_exp2's, but for steps that change no result:
+ * - n = rint(t) is in the low bits of t - 2^23, whose significand holds -n as n <= 0; the power of two is
+ *   then an addition to the exponent
+ * - fl(f + 1.5), f = t - n exact, is fl(t + (1.5 - n)); and 1.5 - n = (1.5 - 2^23) - (n - 2^23) is exact
+ * - (upper - 8) and 2^-17 are multiples of 2^-20, so 8 + 2^-17 - upper is exact. */
 #define TB_HIGH_BIAS 0x41000000u
 #define TB_LOW_BIAS 0x37000000u
 
-TB_DEV void tb_weigh(float t, uint32_t *high, uint32_t *low)
+/* Of t = step * u, an exact product. */
+TB_DEV void tb_weigh_scaled(float u, float step, uint32_t *high, uint32_t *low)
 {
-    float m = t + TB_MAGIC, f = t - (m - TB_MAGIC);
-    f = (f + 1.5f) - 1.5f;
+    float m = __fmaf_rn(u, step, -8388608.0f), f = __fmaf_rn(u, step, -8388606.5f - m) - 1.5f;
     float q = LAW_C5;
     q = __fmaf_rn(q, f, LAW_C4);
     q = __fmaf_rn(q, f, LAW_C3);
     q = __fmaf_rn(q, f, LAW_C2);
     q = __fmaf_rn(q, f, LAW_C1);
     q = __fmaf_rn(q, f, 1.0f);
-    float e = law_float(law_bits(q) + (law_bits(m) << 23));
+    float e = law_float(law_bits(q) + law_bits(m) * 0xff800000u);
     float upper = __fadd_rz(e, 8.0f);
     *high = law_bits(upper);
-    *low = law_bits(__fadd_rz(e - (upper - 8.0f), 0x1p-17f));
+    *low = law_bits(__fadd_rz(e, (8.0f + 0x1p-17f) - upper));
+}
+
+/* For -64 <= t <= 0. */
+TB_DEV void tb_weigh(float t, uint32_t *high, uint32_t *low)
+{
+    tb_weigh_scaled(t, 1.0f, high, low);
+}
+
+/* u, with t = -64 * u, at most 1: W(-64) is 0 as that of all below. `scale` is -1/64 of the exponents', which
+ * is exact from TB_LEAST_SCALE up. NaN would give 0, the maximum's weight. Where u is subnormal it is not
+ * exact, but W(t) is W(0). */
+#define TB_LEAST_SCALE 0x1p-100f
+
+TB_DEV float tb_scaled_exponent(float x, float maximum, float scale)
+{
+    float u, difference = x - maximum;
+    asm("mul.rn.sat.f32 %0, %1, %2;" : "=f"(u) : "f"(difference), "f"(scale));
+    return u;
 }
 
 /* ---- a chain, reduced ----
@@ -143,6 +164,19 @@ static __device__ __noinline__ void tb_fast_parse(const tb_cuda_params &params, 
         }
     }
     if (lane == 0) *out = c;
+}
+
+/* tb_gpu_locate, in a few instructions for rows that lie as they are numbered. */
+TB_DEV bool tb_fast_locate(const tombola_call &call, int64_t index, int64_t *start, int64_t *length)
+{
+    if ((uintptr_t)call.row_index | (uintptr_t)call.row_start | (uintptr_t)call.row_length)
+        return tb_gpu_locate(call, index, start, length);
+    const int64_t first = index * call.row_stride, count = call.vocab_size;
+    const bool there = index < call.source_rows &&
+                       (call.data_size <= 0 || (first <= call.data_size && count <= call.data_size - first));
+    *start = there ? first : 0;
+    *length = count;
+    return there;
 }
 
 /* The row's random bits, by any thread. */
@@ -229,7 +263,7 @@ template <int dtype> TB_DEV constexpr uint32_t tb_minus_infinity(void)
 }
 
 /* A vector that lies across an end of the row: -inf outside. `first` is the index of its first element. */
-template <int dtype>
+template <int dtype, int WHO = 0>
 static __device__ __noinline__ uint4 tb_load_edge(const char *at, uint32_t first, uint32_t length)
 {
     constexpr uint32_t none = tb_minus_infinity<dtype>(), width = tb_fast_vector<dtype>::width;
@@ -404,8 +438,9 @@ TB_DEV double tb_interval(float n, double estimate)
 
 /* ---- outputs ---- */
 
-/* What a fast kernel says of each row in the workspace: the kernel behind it serves those that were left. */
-enum { TB_ROW_DONE = 0, TB_ROW_LEFT = 1 };
+/* Verdicts on a row in the streaming kernel. The third: its interval of p * Z is narrowed, and another
+ * verdict follows. */
+enum { TB_ROW_DONE = 0, TB_ROW_LEFT = 1, TB_ROW_NARROWED = 2 };
 
 typedef struct tb_fast_result {
     int32_t token;

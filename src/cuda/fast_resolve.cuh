@@ -14,132 +14,117 @@ TB_DEV uint64_t tb_depth(uint32_t greatest, uint32_t key, uint32_t index, bool b
     return (uint64_t)(greatest - key) << LAW_INDEX_BITS | (by_index ? index : 0u);
 }
 
-/* One token against every LANES-th of a list, filled up to TB_PAIR_STEP, from the thread's own place. */
-template <int LANES>
-TB_DEV void tb_rank_one(const tb_fast_token *list, int n, bool by_index, const tb_fast_token &mine,
-                        uint32_t *count, uint32_t *high, uint32_t *low)
+/*
+ * All pairs of up to TB_PAIRS tokens, by the block's finishers: each warp compares its share of the list with
+ * all of it, ROUNDS tokens a lane, so that a token read from shared memory, which costs four cycles, serves
+ * them all. Of the tokens that are greater by (key, `ties` of the index, the lower one first) the masses are
+ * added, and `count` in the bits above 2^48 for each.
+ */
+#define TB_PAIR_COUNT 48
+
+template <int ROUNDS>
+TB_DEV void tb_pair_share(const tb_fast_token *list, int n, uint32_t ties, uint32_t count, uint64_t *pairs)
 {
-    const tb_fast_token *at = list + threadIdx.x % LANES, *end = list + n;
-    uint32_t key = mine.key, tie = by_index ? mine.index : 0u, c = 0, h = 0, l = 0;
-#pragma unroll 1
-    for (; at < end; at += TB_PAIR_STEP) {
+    const int lane = (int)tb_lane(), warp = (int)tb_warp();
+    uint64_t mine[ROUNDS], sum[ROUNDS];
 #pragma unroll
-        for (int j = 0; j < TB_PAIR_STEP / LANES; j++) {
-            tb_fast_token other = at[j * LANES];
-            bool greater = other.key > key || (other.key == key && other.index < tie);
-            c += greater ? 1u : 0u;
-            h += greater ? other.high : 0u;
-            l += greater ? other.low : 0u;
+    for (int i = 0; i < ROUNDS; i++) {
+        mine[i] = (uint64_t)list[lane + i * 32].key << 32 | (~list[lane + i * 32].index & ties);
+        sum[i] = 0;
+    }
+#pragma unroll 1
+    for (int j = warp; j < n; j += TB_PAIR_STEP) {
+#pragma unroll
+        for (int e = 0; e < TB_PAIR_STEP; e += TB_FINISHERS / 32) {
+            const tb_fast_token token = list[j + e];
+            const uint64_t other = (uint64_t)token.key << 32 | (~token.index & ties);
+            const uint64_t weight = token.weight + ((uint64_t)count << TB_PAIR_COUNT);
+#pragma unroll
+            for (int i = 0; i < ROUNDS; i++) sum[i] += other > mine[i] ? weight : 0;
         }
     }
 #pragma unroll
-    for (int d = 1; d < LANES; d *= 2) {
-        c += __shfl_xor_sync(TB_WHOLE_WARP, c, d);
-        h += __shfl_xor_sync(TB_WHOLE_WARP, h, d);
-        l += __shfl_xor_sync(TB_WHOLE_WARP, l, d);
-    }
-    *count = c;
-    *high = h;
-    *low = l;
+    for (int i = 0; i < ROUNDS; i++) pairs[warp * TB_PAIRS + lane + i * 32] = sum[i];
 }
 
-/* What a thread knows of a token when all pairs have met. */
+/* The list is filled up to a multiple of TB_PAIR_STEP. A barrier must follow. */
+static __device__ __noinline__ void tb_pair_all(const tb_fast_token *list, int n, uint32_t ties,
+                                                uint32_t count, uint64_t *pairs)
+{
+    if (n <= 32)
+        tb_pair_share<1>(list, n, ties, count, pairs);
+    else if (n <= 64)
+        tb_pair_share<2>(list, n, ties, count, pairs);
+    else if (n <= 96)
+        tb_pair_share<3>(list, n, ties, count, pairs);
+    else
+        tb_pair_share<4>(list, n, ties, count, pairs);
+}
+
+/* What all warps found of token `at`: *mass and the count. */
+TB_DEV uint32_t tb_pair_sum(const uint64_t *pairs, int at, uint64_t *mass)
+{
+    uint64_t sum = 0;
+#pragma unroll
+    for (int i = 0; i < TB_FINISHERS / 32; i++) sum += pairs[i * TB_PAIRS + at];
+    *mass = sum & (((uint64_t)1 << TB_PAIR_COUNT) - 1);
+    return (uint32_t)(sum >> TB_PAIR_COUNT);
+}
+
+/* What a thread knows of the token of its number when all pairs have met. */
 typedef struct tb_fast_rank {
     tb_fast_token token;
-    bool has;     /* there is one */
-    int at, part; /* its place in the list; the thread's among those that share it */
-    int spread;   /* which are 1 << spread */
+    bool has; /* there is one */
     uint32_t greater;
     uint64_t above; /* count and mass of the greater ones */
 } tb_fast_rank;
 
-/* All pairs of up to TB_PAIRS tokens by the block. */
-TB_DEV tb_fast_rank tb_rank_pairs(const tb_fast_token *list, int n, bool by_index)
+TB_DEV tb_fast_rank tb_rank_of(const tb_fast_token *list, int n, const uint64_t *pairs)
 {
-    tb_fast_rank r;
-    r.spread = n <= TB_FINISHERS / 8 ? 3 : n <= TB_FINISHERS / 4 ? 2 : 1;
-    r.at = (int)threadIdx.x >> r.spread;
-    r.part = (int)threadIdx.x & ((1 << r.spread) - 1);
-    r.has = r.at < n;
-    r.token = list[min(r.at, n - 1)];
-    r.greater = 0;
-    r.above = 0;
-    if ((int)(threadIdx.x & ~31u) >> r.spread >= n) return r;
-    uint32_t high, low;
-    if (r.spread == 3)
-        tb_rank_one<8>(list, n, by_index, r.token, &r.greater, &high, &low);
-    else if (r.spread == 2)
-        tb_rank_one<4>(list, n, by_index, r.token, &r.greater, &high, &low);
-    else
-        tb_rank_one<2>(list, n, by_index, r.token, &r.greater, &high, &low);
-    r.above = tb_join(high, low);
+    tb_fast_rank r = {tb_no_token(), (int)threadIdx.x < n, 0, 0};
+    if (!r.has) return r;
+    r.token = list[threadIdx.x];
+    r.greater = tb_pair_sum(pairs, threadIdx.x, &r.above);
     return r;
 }
 
-/* Mass and number of a list's tokens of lower index, and all mass, as tb_rank_one. */
-template <int LANES>
-TB_DEV void tb_place_one(const tb_fast_token *list, int n, uint32_t index, uint64_t *before, uint64_t *all,
-                         uint32_t *place)
+/* A token in the list of the kept ones, which are compared by index: ~index, key, and in its weight a count.
+ */
+TB_DEV tb_fast_token tb_kept_token(const tb_fast_token &token)
 {
-    const tb_fast_token *at = list + threadIdx.x % LANES, *end = list + n;
-    uint32_t high = 0, low = 0, all_high = 0, all_low = 0, p = 0;
-#pragma unroll 1
-    for (; at < end; at += TB_PAIR_STEP) {
-#pragma unroll
-        for (int j = 0; j < TB_PAIR_STEP / LANES; j++) {
-            tb_fast_token other = at[j * LANES];
-            bool lower = other.index < index;
-            all_high += other.high;
-            all_low += other.low;
-            p += lower ? 1u : 0u;
-            high += lower ? other.high : 0u;
-            low += lower ? other.low : 0u;
-        }
-    }
-#pragma unroll
-    for (int d = 1; d < LANES; d *= 2) {
-        high += __shfl_xor_sync(TB_WHOLE_WARP, high, d);
-        low += __shfl_xor_sync(TB_WHOLE_WARP, low, d);
-        all_high += __shfl_xor_sync(TB_WHOLE_WARP, all_high, d);
-        all_low += __shfl_xor_sync(TB_WHOLE_WARP, all_low, d);
-        p += __shfl_xor_sync(TB_WHOLE_WARP, p, d);
-    }
-    *before = tb_join(high, low);
-    *all = tb_join(all_high, all_low);
-    *place = p;
+    tb_fast_token kept = {~token.index, token.key, token.weight | (uint64_t)1 << TB_PAIR_COUNT};
+    return kept;
 }
 
-/* The draw among up to TB_PAIRS tokens, in s.kept those that are kept at their places, and the outputs;
+/* The draw among up to TB_PAIRS tokens, in s.kept those that are kept, of mass result.mass, and the outputs;
  * `scale` is 0 where all weigh the same. */
 template <class S>
-TB_DEV void tb_draw_few(const tombola_call &call, int64_t row, tb_fast_result result, int n,
-                        const tb_fast_rank &mine, bool stays, float scale, float maximum)
+TB_DEV void tb_draw_few(const tombola_call &call, int64_t row, tb_fast_result result, int n, float scale,
+                        float maximum)
 {
     S &s = *(S *)tb_fast_bytes;
-    if ((int)(threadIdx.x & ~31u) >> mine.spread < n) {
+    const int tid = threadIdx.x, kept = result.kept;
+    tb_pair_all(s.kept, kept, 0, 0, tb_pair_room(s));
+    const uint64_t position = law_draw_position(s.random, result.mass);
+    tb_finish_barrier();
+    if (tid < kept) {
+        const tb_fast_token token = s.kept[tid];
         uint64_t before;
-        uint32_t place;
-        if (mine.spread == 3)
-            tb_place_one<8>(s.kept, n, mine.token.index, &before, &result.mass, &place);
-        else if (mine.spread == 2)
-            tb_place_one<4>(s.kept, n, mine.token.index, &before, &result.mass, &place);
-        else
-            tb_place_one<2>(s.kept, n, mine.token.index, &before, &result.mass, &place);
-        if (stays && mine.part == 0) {
-            uint64_t position = law_draw_position(s.random, result.mass);
-            if (before <= position && position - before < tb_join(mine.token.high, mine.token.low)) {
-                result.token = (int32_t)mine.token.index;
-                if (scale) result.t = law_exponent(law_key_value(mine.token.key), maximum, scale);
-                if (call.ranks)
-                    for (int j = 0; j < n; j++) result.rank += s.token[j].key >= mine.token.key;
-                tb_fast_write(call, row, result);
-            }
-            if (call.kept_ids && place < call.kept_capacity)
-                call.kept_ids[row * call.kept_capacity + place] = (int32_t)mine.token.index;
+        const uint32_t place = tb_pair_sum(tb_pair_room(s), tid, &before), index = ~token.key,
+                       key = token.index;
+        const uint64_t weight = token.weight & (((uint64_t)1 << TB_PAIR_COUNT) - 1);
+        if (before <= position && position - before < weight) {
+            result.token = (int32_t)index;
+            if (scale) result.t = law_exponent(law_key_value(key), maximum, scale);
+            if (call.ranks)
+                for (int j = 0; j < n; j++) result.rank += s.token[j].key >= key;
+            tb_fast_write(call, row, result);
         }
+        if (call.kept_ids && place < call.kept_capacity)
+            call.kept_ids[row * call.kept_capacity + place] = (int32_t)index;
     }
     if (call.kept_ids)
-        for (int64_t j = result.kept + threadIdx.x; j < call.kept_capacity; j += TB_FINISHERS)
+        for (int64_t j = kept + tid; j < call.kept_capacity; j += TB_FINISHERS)
             call.kept_ids[row * call.kept_capacity + j] = -1;
 }
 
@@ -166,11 +151,11 @@ static __device__ __noinline__ uint64_t tb_select_many(int n, uint32_t greatest,
         for (int i = tid; i < n; i += TB_FINISHERS) {
             tb_fast_token a = s.token[i];
             uint64_t depth = tb_depth(greatest, a.key, a.index, by_index);
-            if (tb_join(a.high, a.low) < least || depth >> upper != prefix) continue;
+            if (a.weight < least || depth >> upper != prefix) continue;
             uint32_t bin = (uint32_t)(depth >> shift) & ((1u << (upper - shift)) - 1);
             atomicAdd(&s.count[bin], 1u);
-            atomicAdd(&s.high[bin], a.high);
-            atomicAdd(&s.low[bin], a.low);
+            atomicAdd(&s.high[bin], tb_high_digit(a.weight));
+            atomicAdd(&s.low[bin], tb_low_digit(a.weight));
         }
         tb_finish_barrier();
         if (tb_warp() == 0) {
@@ -215,16 +200,18 @@ static __device__ __noinline__ uint64_t tb_select_many(int n, uint32_t greatest,
         if (s.count[bin] > TB_PAIRS) continue;
         for (int i = tid; i < n; i += TB_FINISHERS) {
             tb_fast_token a = s.token[i];
-            if (tb_join(a.high, a.low) >= least &&
-                tb_depth(greatest, a.key, a.index, by_index) >> shift == prefix)
+            if (a.weight >= least && tb_depth(greatest, a.key, a.index, by_index) >> shift == prefix)
                 s.kept[atomicAdd(&s.list_count, 1u)] = a;
         }
         if (tid == 0) s.cut = start ? start - 1 : 0;
         tb_finish_barrier();
         if (tid >= (int)s.list_count && tid < TB_PAIRS) s.kept[tid] = tb_no_token();
         tb_finish_barrier();
-        tb_fast_rank mine = tb_rank_pairs(s.kept, (int)s.list_count, by_index);
-        if (mine.has && mine.part == 0 && base_count + mine.greater < k && base_mass + mine.above < target)
+        const int m = (int)s.list_count;
+        tb_pair_all(s.kept, m, by_index ? ~0u : 0u, 1, tb_pair_room(s));
+        tb_finish_barrier();
+        tb_fast_rank mine = tb_rank_of(s.kept, m, tb_pair_room(s));
+        if (mine.has && base_count + mine.greater < k && base_mass + mine.above < target)
             atomicMax((unsigned long long *)&s.cut,
                       tb_depth(greatest, mine.token.key, mine.token.index, by_index));
         tb_finish_barrier();
@@ -258,13 +245,13 @@ static __device__ __noinline__ tb_fast_drawn tb_draw_many(int n, uint32_t greate
         tb_finish_barrier();
         for (int i = tid; i < n; i += TB_FINISHERS) {
             tb_fast_token a = s.token[i];
-            if (tb_join(a.high, a.low) < least || tb_depth(greatest, a.key, a.index, by_index) > cut ||
+            if (a.weight < least || tb_depth(greatest, a.key, a.index, by_index) > cut ||
                 a.index >> upper != prefix)
                 continue;
             uint32_t bin = (a.index >> shift) & ((1u << (upper - shift)) - 1);
             atomicAdd(&s.count[bin], 1u);
-            atomicAdd(&s.high[bin], a.high);
-            atomicAdd(&s.low[bin], a.low);
+            atomicAdd(&s.high[bin], tb_high_digit(a.weight));
+            atomicAdd(&s.low[bin], tb_low_digit(a.weight));
         }
         tb_finish_barrier();
         if (tb_warp() == 0) {
@@ -292,22 +279,24 @@ static __device__ __noinline__ tb_fast_drawn tb_draw_many(int n, uint32_t greate
         if (s.count[bin] > TB_PAIRS) continue;
         for (int i = tid; i < n; i += TB_FINISHERS) {
             tb_fast_token a = s.token[i];
-            if (tb_join(a.high, a.low) >= least && tb_depth(greatest, a.key, a.index, by_index) <= cut &&
+            if (a.weight >= least && tb_depth(greatest, a.key, a.index, by_index) <= cut &&
                 a.index >> shift == prefix)
                 s.kept[atomicAdd(&s.list_count, 1u)] = a;
         }
         tb_finish_barrier();
-        int m = (int)s.list_count;
+        const int m = (int)s.list_count;
+        tb_fast_token me = tb_no_token();
+        if (tid < m) me = s.kept[tid];
+        tb_finish_barrier();
+        if (tid < TB_PAIRS) s.kept[tid] = tid < m ? tb_kept_token(me) : me;
+        tb_finish_barrier();
+        tb_pair_all(s.kept, m, 0, 0, tb_pair_room(s));
+        tb_finish_barrier();
         tb_fast_drawn drawn = {false, 0, 0};
         if (tid < m) {
-            tb_fast_token me = s.kept[tid];
-            uint32_t high = 0, low = 0;
-            for (int j = 0; j < m; j++) {
-                tb_fast_token other = s.kept[j];
-                if (other.index <= me.index) high += other.high, low += other.low;
-            }
-            uint64_t end = tb_join(high, low);
-            if (end > position && end - tb_join(me.high, me.low) <= position)
+            uint64_t before;
+            tb_pair_sum(tb_pair_room(s), tid, &before);
+            if (before <= position && position - before < me.weight)
                 drawn = {true, me.key, (int32_t)me.index};
         }
         return drawn;
@@ -323,9 +312,9 @@ static __device__ __noinline__ void tb_sum_many(int n, uint32_t greatest, bool b
     uint32_t high = 0, low = 0, found = 0;
     for (int i = threadIdx.x; i < n; i += TB_FINISHERS) {
         tb_fast_token a = s.token[i];
-        if (tb_join(a.high, a.low) < least || tb_depth(greatest, a.key, a.index, by_index) > cut) continue;
-        high += a.high;
-        low += a.low;
+        if (a.weight < least || tb_depth(greatest, a.key, a.index, by_index) > cut) continue;
+        high += tb_high_digit(a.weight);
+        low += tb_low_digit(a.weight);
         found++;
     }
     tb_finish_barrier();
@@ -347,12 +336,12 @@ static __device__ __noinline__ void tb_write_ids_many(const tombola_call &call, 
     int32_t *ids = call.kept_ids + row * call.kept_capacity;
     for (int i = threadIdx.x; i < n; i += TB_FINISHERS) {
         tb_fast_token a = s.token[i];
-        if (tb_join(a.high, a.low) < least || tb_depth(greatest, a.key, a.index, by_index) > cut) continue;
+        if (a.weight < least || tb_depth(greatest, a.key, a.index, by_index) > cut) continue;
         int place = 0;
         for (int j = 0; j < n; j++) {
             tb_fast_token b = s.token[j];
-            place += b.index < a.index && tb_join(b.high, b.low) >= least &&
-                     tb_depth(greatest, b.key, b.index, by_index) <= cut;
+            place +=
+                b.index < a.index && b.weight >= least && tb_depth(greatest, b.key, b.index, by_index) <= cut;
         }
         if (place < call.kept_capacity) ids[place] = (int32_t)a.index;
     }

@@ -5,9 +5,9 @@
 #define TB_CUDA_FAST_SHAPES_H
 
 #define TB_STREAM_C1_512R_BYTES 101120
-#define TB_STREAM_C1_512_BYTES 77184
+#define TB_STREAM_C1_512_BYTES 85376
 #define TB_STREAM_C1_256_BYTES 56832
-#define TB_STREAM_C2_512_BYTES 125184
+#define TB_STREAM_C2_512_BYTES 125312
 #define TB_STREAM_C4_256_BYTES 90368
 #define TB_STREAM_C8_256_BYTES 102784  /* and its share of the row */
 #define TB_STREAM_C16_256_BYTES 144128 /* likewise */
@@ -16,9 +16,13 @@
 #define TB_FLAT_C8_256_BYTES 8832
 #define TB_FLAT_C16_256_BYTES 9088
 
-#define TB_WIDE_C1_512_BYTES 30464 /* each of these and what it keeps of the row */
-#define TB_WIDE_C2_512_BYTES 31360
-#define TB_WIDE_C8_256_BYTES 25216
-#define TB_WIDE_C16_256_BYTES 25216
+#define TB_PIPE_C2_BYTES 6000
+#define TB_PIPE_C4_BYTES 8000
+#define TB_PIPE_C8_BYTES 12800 /* and `slots` chunks for each warp */
+#define TB_PIPE_C16_BYTES 25088
+#ifndef TB_PIPE_WARPS
+#define TB_PIPE_WARPS 16
+#endif
+#define TB_PIPE_SLOTS 4
 
 #endif

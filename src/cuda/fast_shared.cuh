@@ -8,19 +8,20 @@
 #include "fast_parts.cuh"
 
 #define TB_PAIRS 128     /* so many tokens are ranked by comparing all pairs */
-#define TB_PAIR_STEP 32  /* tokens by which they are filled up */
+#define TB_PAIR_STEP 16  /* tokens by which they are filled up */
 #define TB_MAX_GROUPS 16 /* of a thread */
 
 typedef struct __align__(16) tb_fast_token
 {
-    uint32_t key, index, high, low; /* law_key of its value; weight = high * 2^20 + low */
+    uint32_t key, index; /* law_key of its value */
+    uint64_t weight;
 }
 tb_fast_token;
 
 /* Fills a list up: less than any token, and after them all. */
 TB_DEV tb_fast_token tb_no_token(void)
 {
-    tb_fast_token none = {0, 0xffffffffu, 0, 0};
+    tb_fast_token none = {0, 0xffffffffu, 0};
     return none;
 }
 
@@ -30,6 +31,18 @@ typedef struct __align__(16) tb_fast_warp
     uint64_t fixed;       /* f32 mass, 2^40 * 2^-r of it, r the reference exponent of the greatest value */
 }
 tb_fast_warp;
+
+/* Adds to a shared word, and says what it was. As assembly: the compiler would have the threads that are
+ * there add theirs up first, which they are here already. */
+TB_DEV uint32_t tb_shared_add(uint32_t *to, uint32_t x)
+{
+    uint32_t old;
+    asm volatile("atom.shared.add.u32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "r"(tb_shared_address(to)), "r"(x)
+                 : "memory");
+    return old;
+}
 
 /* Eight warps finish a row, however many threads read it: what is left is short and dependent, and a kernel
  * runs such code at the speed at which its instructions come, so few warps should ask for them. Before that
@@ -45,6 +58,26 @@ TB_DEV void tb_finish_barrier(void)
 template <int NT> TB_DEV void tb_seek_barrier(void)
 {
     asm volatile("bar.sync 2, %0;" ::"n"(NT - 32) : "memory");
+}
+
+/* The finishers, to the threads of their block that wait. */
+template <int NT, class S> TB_DEV void tb_tell_block(S &s, uint32_t verdict)
+{
+    if (threadIdx.x == 0) s.verdict = verdict;
+    asm volatile("bar.arrive 3, %0;" ::"n"(NT) : "memory");
+}
+
+/* Whether the row is left, for the threads that do not finish it. */
+template <int C, int NT, class S> TB_DEV bool tb_await_verdict(S &s, bool leader)
+{
+    if (C > 1 && !leader) {
+        tb_mail_await(&s.mail_verdict);
+        if (s.verdict != TB_ROW_NARROWED) return s.verdict == TB_ROW_LEFT;
+        tb_mail_wait(&s.mail_first, 1);
+        return s.last_verdict == TB_ROW_LEFT;
+    }
+    asm volatile("bar.sync 3, %0;" ::"n"(NT) : "memory");
+    return s.verdict == TB_ROW_LEFT;
 }
 
 /* A thread's number among those that seek. */
@@ -80,6 +113,7 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
         uint32_t list[LIST];          /* groups whose mass narrows the interval */
     };
     tb_fast_token kept[TB_PAIRS];
+    uint64_t own_pair[C == 1 && !CAUGHT ? TB_FINISHERS / 32 : 1][C == 1 && !CAUGHT ? TB_PAIRS : 1];
     tb_fast_warp warp[WARPS], word[C > 1 ? C : 1]; /* what each warp says; of each block */
     alignas(16) uint32_t fold[FOLDS];
     uint32_t group_count[256], group_count_all[C > 1 ? 256 : 1];
@@ -88,13 +122,14 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     tb_stream_rule rule;
     tb_fast_slice slice;
     uint64_t random;
-    uint64_t mail_first, mail_second, mail_histogram[2], mail_verdict, mail_narrow; /* mbarriers */
+    uint64_t mail_first, mail_sums, mail_second, mail_histogram[2], mail_verdict, mail_narrow; /* mbarriers */
     uint4 histogram[2][C][C > 1 ? 32 : 1]; /* of every block, 8 counts of 16 bits a vector */
     uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
                         sums */
     alignas(8) uint2 pushed[C]; /* of each block: its candidates; greedy: the lowest index */
-    uint32_t own_pushed, own_first, verdict, list_length;
+    uint32_t own_pushed, own_first, verdict, last_verdict, list_length;
     float bound, bound_other, bound_w; /* the greater of the first two bounds the candidates */
+    float lowest;                      /* of the folds, where the bound is the k-th of them */
     uint64_t target_low, target_high;  /* of top_p, from the interval of Z */
     double relative, unit;
     uint32_t sum_high, sum_low, before_high, before_low, kept_high, kept_low, kept_count, ambiguous,
@@ -102,7 +137,24 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     uint32_t bin, base_count;
     uint64_t base_mass, cut, position;
     double own_taken;
+
+    /* Frees the memory for other uses, by one thread, when all of the block are done with it. */
+    TB_MEMBER void close()
+    {
+        uint64_t *const boxes[] = {&mail_first,        &mail_sums,    &mail_second, &mail_histogram[0],
+                                   &mail_histogram[1], &mail_verdict, &mail_narrow};
+        for (uint64_t *box : boxes) tb_mail_close(box);
+    }
 };
+
+/* Where the finishing warps put what they found of pairs: memory that is free by then. */
+template <int C, int NT, int CAP, int SEG, int CAUGHT>
+TB_DEV uint64_t *tb_pair_room(tb_stream_shared<C, NT, CAP, SEG, CAUGHT> &s)
+{
+    constexpr size_t bytes = (TB_FINISHERS / 32) * TB_PAIRS * sizeof(uint64_t);
+    static_assert(C > 1 ? sizeof s.raw >= bytes : !CAUGHT || sizeof s.caught >= bytes, "");
+    return C > 1 ? (uint64_t *)s.raw : CAUGHT ? (uint64_t *)s.caught : s.own_pair[0];
+}
 
 extern __shared__ __align__(128) unsigned char tb_fast_bytes[];
 

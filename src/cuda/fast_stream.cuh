@@ -11,7 +11,7 @@
  * - resolve (fast_resolve.cuh): exact integer weights of the candidates; count and mass of the greater ones;
  *   the chain; the draw
  * What the bound promised is not trusted: the candidates hold all of the kept set if one of these holds, and
- * otherwise the row is left to the next kernel:
+ * otherwise the row is left to the code for any kept set (fast_stream_kernels.cuh):
  * - (k) at least k of them, k a top_k: a token below the bound has k greater ones
  * - (w) the bound is at or under the least value of a min_p
  * - (p) their exact mass is at least the upper end of p * Z: a token below the bound has that much above it
@@ -21,7 +21,7 @@
  * row's, known as an interval [low, high]; the kept set is the law's wherever both ends give the same one.
  * Where they do not (about one row in 400), the groups of the candidates are summed exactly and only the rest
  * is left to floats: the interval narrows by another factor of ten or more. If that does not settle it, the
- * row is left to the next kernel too.
+ * row is left too.
  */
 #ifndef TB_CUDA_FAST_STREAM_CUH
 #define TB_CUDA_FAST_STREAM_CUH
@@ -30,12 +30,14 @@
 #include "fast_candidates.cuh"
 #include "fast_resolve.cuh"
 
-template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT>
-TB_DEV void tb_stream_row(const tb_cuda_params &params)
+/* Ends with end(whether the row is left), by all threads of the row's blocks. */
+template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT, class END>
+TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
 {
     typedef tb_stream_shared<C, NT, CAP, SEG, CAUGHT> S;
     constexpr int WARPS = S::WARPS, FOLDS = S::FOLDS, FOLD_LANES = C * NT / FOLDS,
                   width = tb_fast_vector<dtype>::width;
+    constexpr double UNITS = C * NT + 1024.0; /* of 2^-40: one for every thread's and every warp's rounding */
     static_assert(FOLD_LANES <= 32, "a fold is at most a warp");
     S &s = *(S *)tb_fast_bytes;
     uint4 *stage = (uint4 *)(tb_fast_bytes + (sizeof(S) + 127) / 128 * 128);
@@ -43,15 +45,17 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, rank = C == 1 ? 0 : blockIdx.x % C;
     const int64_t row = blockIdx.x / C;
     if (C > 1) {
-        if (tid == 0) {
+        if (tid == 64) {
             tb_mail_init(&s.mail_first, 1);
+            tb_mail_init(&s.mail_sums, 1);
             tb_mail_init(&s.mail_second, C);
             tb_mail_init(&s.mail_verdict, 1);
             tb_mail_init(&s.mail_histogram[0], 1);
             tb_mail_init(&s.mail_histogram[1], 1);
             tb_mail_init(&s.mail_narrow, 1);
             tb_mail_init_done();
-            tb_mail_expect(&s.mail_first, C * 16 + FOLDS * 4);
+            tb_mail_expect(&s.mail_first, C * 8 + FOLDS * 4);
+            tb_mail_expect(&s.mail_sums, C * 8);
             tb_mail_expect(&s.mail_verdict, 4);
             tb_mail_expect(&s.mail_histogram[0], C * 512);
             tb_mail_expect(&s.mail_histogram[1], C * 512);
@@ -63,18 +67,37 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     tb_wait_for_inputs();
 
     /* ---- the pass ---- */
+    bool sums;
+    const bool leader = rank == 0;
     {
         int64_t start, count;
-        const bool located = tb_gpu_locate(call, row, &start, &count);
-        const int64_t slot = tb_gpu_slot(call, row);
+        const bool located = tb_fast_locate(call, row, &start, &count);
         const tb_fast_slice slice = tb_make_slice<dtype>(
             (const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes, (uint32_t)count, 0, 1);
+        int group_shift;
+        const uint32_t tiles = tb_slice_tiles<C, NT, U>(slice, &group_shift);
+        const uint32_t mine = rank * NT + tid, beyond = rank * NT + (U - 1) * (C * NT) + NT; /* of a tile */
+        const uint32_t inner_tiles = slice.shift == 0 && slice.whole_end >= beyond
+                                         ? (slice.whole_end - beyond) / (C * NT * U) + 1
+                                         : 0u;
+        const char *at = slice.base + (size_t)mine * 16;
+        /* the first loads, before all else that is to be done; without a copy in shared memory there are no
+         * registers to hold a tile meanwhile: let it come as far as L2 */
+        if (STAGED) {
+            tb_stage_tile<dtype, C * NT, NT, U>(slice, rank * NT, stage);
+        } else if (inner_tiles) {
+#pragma unroll
+            for (int j = 0; j < U; j++)
+                asm volatile("prefetch.global.L2 [%0];" ::"l"(at + j * (C * NT * 16)));
+        }
+        const int64_t slot = tb_gpu_slot(call, row);
         if (rank == 0 && tid == 32) tb_fast_advance(params, row, slot);
         if (warp == 0 && lane == 0) {
             s.slice = slice;
             s.own_pushed = s.verdict = s.list_length = 0;
             s.own_first = 0xffffffffu;
             s.bound = TB_LEAST;
+            s.lowest = -LAW_INF;
             s.sum_high = s.sum_low = s.kept_count = s.ambiguous = 0;
             s.before_high = s.before_low = s.kept_high = s.kept_low = 0;
             s.own_taken = s.base_mass = 0;
@@ -86,52 +109,49 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
             if (C == 1) s.token[tid] = tb_no_token();
         }
         if (!STAGED) __syncthreads(); /* the slice, for the tiles at the ends */
-        float c;
-        const bool sums = tb_fast_needs_sums(params, slot, &c);
-        int group_shift;
-        const uint32_t tiles = tb_slice_tiles<C, NT, U>(slice, &group_shift);
-        const uint32_t mine = rank * NT + tid, beyond = rank * NT + (U - 1) * (C * NT) + NT; /* of a tile */
-        const uint32_t inner_tiles = slice.shift == 0 && slice.whole_end >= beyond
-                                         ? (slice.whole_end - beyond) / (C * NT * U) + 1
-                                         : 0u;
-        const char *at = slice.base + (size_t)mine * 16;
-        uint4 v[U];
+        if (warp == WARPS - 1) {
+            tb_fast_parse(params, row, located, slot, &s.chain);
+            __syncwarp();
+            if (lane == 0) s.rule = tb_make_rule(s.chain, slice.length);
+        } else if (warp == WARPS - 2 && lane == 0) {
+            s.random = tb_fast_random(call, row, slot);
+        }
+        float c = 1.0f;
+        if (!STAGED) sums = tb_fast_needs_sums(params, slot, &c);
         float top = -LAW_INF, group = -LAW_INF, reference = -2097152.0f, least = LAW_INF;
         double sum = 0.0;
         uint32_t status = 0;
-        if (!STAGED && warp >= WARPS - 2) {
-            /* no registers to hold a tile meanwhile: let it come as far as L2 */
-            if (inner_tiles)
+        auto add = [&](const uint4(&v)[U], float m) {
+            float r = tb_reference_exponent(m, c), both = fmaxf(reference, r),
+                  tile = tb_tile_sum<dtype, U>(v, c, r);
+            sum = sum * (double)tb_power(reference - both) + (double)(tile * tb_power(r - both));
+            reference = both;
+        };
+        __syncwarp();
+        tb_cluster_wait<C>();
 #pragma unroll 1
-                for (int j = 0; j < U; j++)
-                    asm volatile("prefetch.global.L2 [%0];" ::"l"(at + j * (C * NT * 16)));
-            if (warp == WARPS - 1) {
-                tb_fast_parse(params, row, located, slot, &s.chain);
-                __syncwarp();
-                if (lane == 0) s.rule = tb_make_rule(s.chain, slice.length);
-            } else if (lane == 0) {
-                s.random = tb_fast_random(call, row, slot);
-            }
-        }
-#pragma unroll 1
-        for (uint32_t t = 0; t < tiles || (STAGED && t == 0); t++, at += C * NT * U * 16) {
-            if (t < inner_tiles)
+        for (uint32_t t = 0; t < tiles; t++, at += C * NT * U * 16) {
+            uint4 v[U];
+            if (STAGED) {
+                if (t + 1 < tiles)
+                    tb_stage_tile<dtype, C * NT, NT, U>(slice, rank * NT + (t + 1) * (C * NT * U),
+                                                        stage + (t + 1) * (U * NT));
+                tb_stage_wait(t + 1 < tiles);
+#pragma unroll
+                for (int j = 0; j < U; j++) v[j] = stage[(t * U + j) * NT + tid];
+            } else if (t < inner_tiles) {
                 tb_load_inner_tile<C * NT, U>(at, v);
-            else
-                tb_load_tile<dtype, C * NT, U>(STAGED ? slice : s.slice, rank * NT + t * (C * NT * U), v);
-            if (STAGED && t == 0) { /* while the loads fly */
-                if (warp == WARPS - 1) {
-                    tb_fast_parse(params, row, located, slot, &s.chain);
-                    __syncwarp();
-                    if (lane == 0) s.rule = tb_make_rule(s.chain, slice.length);
-                }
-                if (warp == WARPS - 2 && lane == 0) s.random = tb_fast_random(call, row, slot);
+            } else {
+                tb_load_tile<dtype, C * NT, U>(s.slice, rank * NT + t * (C * NT * U), v);
             }
             float m = tb_tile_max<dtype, U>(v);
             if (law_isnan(m)) {
                 tb_drop_nan<dtype, U>(v);
                 status |= TOMBOLA_ROW_NAN;
                 m = tb_tile_max<dtype, U>(v);
+                if (STAGED)
+#pragma unroll
+                    for (int j = 0; j < U; j++) stage[(t * U + j) * NT + tid] = v[j];
             }
             if (CAUGHT) {
                 if (t == 0) {
@@ -148,33 +168,30 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
                 top = fmaxf(top, group);
                 group = -LAW_INF;
             }
-            if (STAGED)
-#pragma unroll
-                for (int j = 0; j < U; j++) stage[(t * U + j) * NT + tid] = v[j];
-            if (sums) {
-                float r = tb_reference_exponent(m, c), both = fmaxf(reference, r),
-                      tile = tb_tile_sum<dtype, U>(v, c, r);
-                sum = sum * (double)tb_power(reference - both) + (double)(tile * tb_power(r - both));
-                reference = both;
-            }
+            if (!STAGED && sums) add(v, m);
         }
 
         /* ---- what every block learns of every warp ---- */
         uint32_t key = tb_warp_max(law_key(top));
         status = tb_warp_or(status);
-        uint64_t fixed = 0;
-        if (sums) {
-            float most = tb_reference_exponent(law_key_value(key), c);
-            fixed = tb_warp_sum64((uint64_t)(sum * (double)tb_power(reference - most) * 0x1p40));
-        }
-        float fold = top;
+        auto fix =
+            [&]() { /* the warp's sum */
+                    float most = tb_reference_exponent(law_key_value(key), c);
+                    return tb_warp_sum64((uint64_t)(sum * (double)tb_power(reference - most) * 0x1p40));
+            };
+        uint32_t fold = law_key(top);
+        if (FOLD_LANES == 32)
+            fold = key;
+        else
 #pragma unroll
-        for (int d = 1; d < FOLD_LANES; d *= 2) fold = fmaxf(fold, __shfl_xor_sync(TB_WHOLE_WARP, fold, d));
+            for (int d = 1; d < FOLD_LANES; d *= 2) fold = max(fold, __shfl_xor_sync(TB_WHOLE_WARP, fold, d));
         const int first_fold = rank * (FOLDS / C);
         if (lane % FOLD_LANES == 0) {
             int id = first_fold + tid / FOLD_LANES;
-            s.fold[id] = (law_key(fold) & ~(uint32_t)(FOLDS - 1)) | (uint32_t)id;
+            s.fold[id] = (fold & ~(uint32_t)(FOLDS - 1)) | (uint32_t)id;
         }
+        uint64_t fixed = 0;
+        if (C == 1 && sums) fixed = fix();
         if (lane == 0) {
             tb_fast_warp said = {key, status, fixed};
             s.warp[warp] = said;
@@ -182,32 +199,45 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         }
         __syncthreads();
         if (C > 1) {
-            tb_cluster_wait<C>();
             if (warp == 0) {
                 tb_fast_warp said = s.warp[lane % WARPS];
                 uint32_t most = tb_warp_max(said.key), bits = tb_warp_or(said.status);
-                if (sums) {
-                    float r = tb_reference_exponent(law_key_value(most), c);
-                    float less = tb_reference_exponent(law_key_value(said.key), c) - r;
-                    fixed = lane < WARPS ? (uint64_t)((double)said.fixed * (double)tb_power(less)) : 0;
-                    fixed = tb_warp_sum64(fixed);
-                }
-                if (lane < C)
-                    tb_mail_16(&s.word[rank], lane,
-                               make_uint4(most, bits, (uint32_t)fixed, (uint32_t)(fixed >> 32)),
-                               &s.mail_first);
+                if (lane < C) tb_mail_8(&s.word[rank], lane, most, bits, &s.mail_first);
             } else if (warp == 1) { /* a vector of the block's folds each: 32 / C of them to C blocks */
                 uint32_t *from = &s.fold[first_fold + lane % (32 / C) * 4];
                 tb_mail_16(from, lane / (32 / C), *(const uint4 *)from, &s.mail_first);
             }
-            tb_mail_wait(&s.mail_first);
+            if (STAGED) sums = s.chain.p_on, c = s.chain.scale;
+            if (sums) { /* while that is under way */
+                if (STAGED)
+#pragma unroll 1
+                    for (uint32_t t = 0; t < tiles; t++) {
+                        uint4 v[U];
+#pragma unroll
+                        for (int j = 0; j < U; j++) v[j] = stage[(t * U + j) * NT + tid];
+                        add(v, s.group[t * NT + tid]);
+                    }
+                fixed = fix();
+                if (lane == 0) s.warp[warp].fixed = fixed;
+                __syncthreads();
+                if (warp == 0) {
+                    tb_fast_warp said = s.warp[lane % WARPS];
+                    float r = tb_reference_exponent(law_key_value(tb_warp_max(said.key)), c);
+                    float less = tb_reference_exponent(law_key_value(said.key), c) - r;
+                    fixed = lane < WARPS ? (uint64_t)((double)said.fixed * (double)tb_power(less)) : 0;
+                    fixed = tb_warp_sum64(fixed);
+                    if (lane < C)
+                        tb_mail_8(&s.word[rank].fixed, lane, (uint32_t)fixed, (uint32_t)(fixed >> 32),
+                                  &s.mail_sums);
+                }
+            }
+            tb_mail_await(&s.mail_first);
         }
     }
 
     const tb_fast_slice &slice = s.slice; /* read where it is used: registers are few */
     const tb_fast_chain &chain = s.chain;
     const uint32_t length = slice.length;
-    uint32_t *left = (uint32_t *)params.workspace + row;
     uint32_t greatest = 0, status = 0;
 #pragma unroll 1
     for (int i = lane; i < S::WORDS; i += 32) {
@@ -219,12 +249,15 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     status = tb_warp_or(status);
     const float maximum = law_key_value(greatest);
     const float c = chain.scale;
-    const bool leader = rank == 0;
+    /* no block may end before all mail to it has come */
+    auto sums_came = [&]() {
+        if (C > 1 && sums) tb_mail_await(&s.mail_sums);
+    };
     if (chain.bad || greatest < TB_KEY_LEAST_LOGIT) {
         if (leader)
             tb_fast_write_void(call, row, chain.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
-        if (leader && tid == 0) *left = TB_ROW_DONE;
-        return;
+        sums_came();
+        return end(false);
     }
     const bool by_index = call.ties == TOMBOLA_TIES_INDEX, greedy = chain.greedy, flat = chain.flat;
     const int32_t k = s.rule.k;
@@ -236,21 +269,22 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     /* do all of the row's elements fit the lists */
     const bool all =
         tiles * (uint32_t)(NT * U * width) <= (uint32_t)S::SEGMENT || length + width <= (C == 1 ? CAP : 0);
+    /* c: so that x - m, where it overflows, is of no weight in the sums either */
     const bool can = greedy || all ||
                      ((k != TB_OFF || w || p_whole) && !(flat && (k == TB_OFF || p_whole)) &&
-                      !(p_whole && !(fabsf(maximum * c) < 0x1p20f)));
+                      !(p_whole && !(fabsf(maximum * c) < 0x1p20f && c > 0x1p-120f)));
     if (greatest == TB_KEY_POS_INF || !can) {
-        if (leader && tid == 0) *left = TB_ROW_LEFT;
-        return;
+        sums_came();
+        return end(true);
     }
     const bool needs_estimate = p_whole && !all && !greedy;
     if (warp == TB_INTERVAL_WARP) {
         if (leader && needs_estimate) {
             double unit, relative = tb_estimate(s, maximum, c, &unit);
             double estimate = relative * unit, error = tb_interval((float)length, estimate);
-            double least = estimate * (1.0 - error) - (double)length - 1024.0;
+            double least = estimate * (1.0 - error) - (double)length - UNITS;
             uint64_t low = least > 1.0 ? (uint64_t)least : 1,
-                     high = (uint64_t)(estimate * (1.0 + error)) + 1024;
+                     high = (uint64_t)(estimate * (1.0 + error) + UNITS);
             uint64_t target = law_top_p_target(chain.p, lane & 1 ? high : low); /* both ends at once */
             if (lane == 0) s.target_low = target, s.relative = relative, s.unit = unit;
             if (lane == 1) s.target_high = target;
@@ -276,6 +310,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
                 greater += greater2 + greater3 + greater4;
                 mine &= ~(uint32_t)(FOLDS - 1);
                 if ((int32_t)greater == k - 1 && mine >= TB_KEY_LEAST_LOGIT) s.bound = law_key_value(mine);
+                if (greater == FOLDS - 1 && mine >= TB_KEY_LEAST_LOGIT) s.lowest = law_key_value(mine);
             }
         } else if (!all && (k != TB_OFF || p_whole)) {
             float wanted = LAW_INF, share = 1.0f;
@@ -316,20 +351,21 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
 
         /* ---- the candidates, to the leader ---- */
         bound = fmaxf(bound, s.bound);
+        /* where all folds have what a few of them should, there are many equals: the lists do not hold them
+         */
+        if (s.lowest >= bound) bound = s.bound_other = LAW_INF;
         auto caught = [&](int of) {
             return CAUGHT && s.caught_least[of] <= bound && s.caught_count[of] <= (uint32_t)S::CATCH;
         };
         const bool own = caught(warp), shared = caught(TB_INTERVAL_WARP);
-        const bool helps = warp == (WARPS > 8 ? WARPS - 1 : TB_INTERVAL_WARP - 1);
         uint32_t high = 0, low = 0;
-#pragma unroll 1
-        for (int i = 0; CAUGHT && i < 2; i++) /* one copy of the code for its own and the interval warp's */
-            if (i ? helps && shared : own)
-                tb_push_caught<dtype, C>(s, rank, i ? TB_INTERVAL_WARP : warp, bound, greedy, maximum, c,
-                                         flat, &high, &low);
-        if (!own || !shared)
-            tb_push_groups<dtype, C, NT, U, STAGED>(s, stage, rank, bound, tiles, group_shift, !own, !shared,
-                                                    greedy, maximum, c, flat, &high, &low);
+        if (CAUGHT)
+            tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy, maximum, c, flat, &high, &low);
+        if (STAGED)
+            tb_push_staged<dtype, C, NT, U>(s, stage, rank, bound, tiles, greedy);
+        else if (!own || !shared)
+            tb_push_groups<dtype, C, NT, U>(s, rank, bound, tiles, group_shift, !own, !shared, greedy,
+                                            maximum, c, flat, &high, &low);
         if (C == 1 && p_whole &&
             (k == TB_OFF || bound == TB_LEAST || bound <= tb_least_value(maximum, c, 1.0f))) {
             __syncwarp();
@@ -337,62 +373,81 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         }
     }
     __syncthreads();
-    if (tid >= TB_FINISHERS) return;
     const float bound = fmaxf(s.bound, s.bound_other), bound_w = s.bound_w;
+    if (bound == LAW_INF) { /* all blocks see that too */
+        sums_came();
+        return end(true);
+    }
+    /* the shuffle tells the compiler that a warp goes one way */
+    if (NT > TB_FINISHERS && __shfl_sync(TB_WHOLE_WARP, warp, 0) >= TB_FINISHERS / 32)
+        return end(tb_await_verdict<C, NT>(s, leader));
     if (C > 1 && tid == 0) {
         uint32_t sent = greedy ? 0u : min(s.own_pushed, (uint32_t)S::SEGMENT);
         tb_mail_expect_at(&s.mail_second, 0, sent * 8 + 8);
         tb_mail_8(&s.pushed[rank], 0, s.own_pushed, s.own_first, &s.mail_second);
     }
+    sums_came();
     if (!leader) {
-        tb_mail_wait(&s.mail_verdict);
-        if (s.verdict) tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
-        return;
+        tb_mail_await(&s.mail_verdict);
+        const uint32_t verdict = s.verdict;
+        if (verdict != TB_ROW_NARROWED) return end(verdict == TB_ROW_LEFT);
+        if (tid == 0) tb_mail_expect(&s.mail_first, 4);
+        tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
+        tb_mail_wait(&s.mail_first, 1);
+        return end(s.last_verdict == TB_ROW_LEFT);
     }
 
     /* ---- the leader resolves ---- */
-    if (C > 1) tb_mail_wait(&s.mail_second);
-    /* the other blocks need not wait unless the interval must be narrowed */
-    auto tell = [&](uint32_t verdict) {
-        if (C > 1 && tid > 0 && tid < C) tb_mail_4(&s.verdict, tid, verdict, &s.mail_verdict);
+    if (C > 1) tb_mail_await(&s.mail_second);
+    auto tell = [&](uint32_t verdict, bool again) {
+        if (C > 1 && tid > 0 && tid < C) {
+            if (again) /* all of the block have seen the first filling of this box */
+                tb_mail_4(&s.last_verdict, tid, verdict, &s.mail_first);
+            else
+                tb_mail_4(&s.verdict, tid, verdict, &s.mail_verdict);
+        }
+        if (NT > TB_FINISHERS && verdict != TB_ROW_NARROWED) tb_tell_block<NT>(s, verdict);
     };
+    /* each block's candidates are the work of as many threads, and lie in the list one after the other */
+    constexpr int EACH = TB_FINISHERS / C;
+    const int r = tid / EACH;
     uint32_t pushed = lane < C ? C == 1 ? s.own_pushed : s.pushed[lane].x : 0u;
     uint32_t first = lane < C ? C == 1 ? s.own_first : s.pushed[lane].y : 0xffffffffu;
     bool overflow = __any_sync(TB_WHOLE_WARP, pushed > (uint32_t)S::SEGMENT);
-    const uint32_t pushed_end = C == 1 ? pushed : tb_warp_scan(min(pushed, CAP + 1u));
-    const int n = (int)__shfl_sync(TB_WHOLE_WARP, pushed_end, C - 1);
+    const int n = (int)tb_warp_sum(min(pushed, CAP + 1u));
     overflow |= n > CAP;
+    int base = 0;
+    if (C > 1) {
+        const int before = EACH < 32 ? warp * (32 / EACH) : r; /* of the warp's first block */
+        base = (int)tb_warp_sum(lane < before ? pushed : 0u);
+        if (EACH < 32 && r > before) base += (int)s.pushed[before].x;
+    }
     if (greedy || overflow) {
-        tell(0);
+        tell(greedy ? TB_ROW_DONE : TB_ROW_LEFT, false);
         if (greedy) {
             first = tb_warp_min(first);
-            tb_fast_result result = {(int32_t)first, 1,    C == 1 ? n : (int)tb_warp_sum(pushed),
-                                     status,         0.0f, LAW_ONE};
+            tb_fast_result result = {(int32_t)first, 1, (int)tb_warp_sum(pushed), status, 0.0f, LAW_ONE};
             if (tid == 0) tb_fast_write(call, row, result);
             if (call.kept_ids)
                 for (int64_t i = tid; i < call.kept_capacity; i += TB_FINISHERS)
                     call.kept_ids[row * call.kept_capacity + i] = i ? -1 : (int32_t)first;
         }
-        if (tid == 0) *left = greedy ? TB_ROW_DONE : TB_ROW_LEFT;
-        return;
+        return end(!greedy);
     }
     /* for a k nothing need be known of the candidates' mass, unless they have all of the row's */
     const bool all_mass =
         p_whole && (bound == TB_LEAST || (!flat && bound <= tb_least_value(maximum, c, 1.0f)));
     const bool needs_mass = p_whole && (all_mass || k == TB_OFF || n < k);
     if (C > 1) {
-        /* each block's candidates are the work of as many threads */
-        constexpr int EACH = TB_FINISHERS / C;
-        const int r = tid / EACH, count = (int)__shfl_sync(TB_WHOLE_WARP, pushed, r),
-                  base = (int)__shfl_sync(TB_WHOLE_WARP, pushed_end, r) - count;
+        const int count = (int)s.pushed[r].x;
         uint32_t high = 0, low = 0;
 #pragma unroll 1
         for (int at = tid % EACH; at < count; at += EACH) {
             uint2 raw = s.raw[r * S::SEGMENT + at];
             tb_fast_token token = tb_weigh_token(law_float(raw.x), raw.y, maximum, c, flat);
             s.token[base + at] = token;
-            high += token.high;
-            low += token.low;
+            high += tb_high_digit(token.weight);
+            low += tb_low_digit(token.weight);
         }
         if (tid >= n && tid < (n + TB_PAIR_STEP - 1) / TB_PAIR_STEP * TB_PAIR_STEP)
             s.token[tid] = tb_no_token();
@@ -421,28 +476,34 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
     bool narrowed = false, undecided = !sufficient;
     uint64_t cut = 0, mass = 0;
     int kept = 0;
-    tb_fast_rank mine;
-    bool stays = false;
 #pragma unroll 1
     while (!undecided) {
         if (!many) {
-            mine = tb_rank_pairs(s.token, n, by_index);
-            uint64_t weight = tb_join(mine.token.high, mine.token.low);
+            tb_pair_all(s.token, n, by_index ? ~0u : 0u, 1, tb_pair_room(s));
+            tb_finish_barrier();
+            const tb_fast_rank mine = tb_rank_of(s.token, n, tb_pair_room(s));
+            const uint64_t weight = mine.token.weight;
             bool in_before = mine.has && mine.greater < k_b && weight >= chain.w_before;
             if (before_only) {
-                bool counts = in_before && mine.part == 0;
-                tb_add_digits(&s.before_high, &s.before_low, counts ? mine.token.high : 0u,
-                              counts ? mine.token.low : 0u);
+                tb_add_digits(&s.before_high, &s.before_low, in_before ? tb_high_digit(weight) : 0u,
+                              in_before ? tb_low_digit(weight) : 0u);
                 tb_finish_barrier();
                 target_low = target_high = law_top_p_target(chain.p, tb_join(s.before_high, s.before_low));
             }
-            stays = in_before && mine.greater < k_a && weight >= chain.w_after;
+            bool stays = in_before && mine.greater < k_a && weight >= chain.w_after;
             if (stays && mine.above >= target_low && mine.above < target_high) s.ambiguous = 1;
             stays = stays && mine.above < target_low;
-            if (mine.has && mine.part == 0) s.kept[mine.at] = stays ? mine.token : tb_no_token();
-            uint32_t votes = __ballot_sync(TB_WHOLE_WARP, stays && mine.part == 0);
-            if (lane == 0 && votes) atomicAdd(&s.kept_count, (uint32_t)__popc(votes));
+            tb_add_digits(&s.kept_high, &s.kept_low, stays ? tb_high_digit(weight) : 0u,
+                          stays ? tb_low_digit(weight) : 0u);
+            const uint32_t votes = __ballot_sync(TB_WHOLE_WARP, stays);
+            if (votes) {
+                uint32_t to = 0;
+                if (lane == 0) to = tb_shared_add(&s.kept_count, (uint32_t)__popc(votes));
+                to = __shfl_sync(TB_WHOLE_WARP, to, 0) + __popc(votes & ((1u << lane) - 1));
+                if (stays) s.kept[to] = tb_kept_token(mine.token);
+            }
             tb_finish_barrier();
+            mass = tb_join(s.kept_high, s.kept_low);
             kept = (int)s.kept_count;
             undecided = s.ambiguous;
         } else {
@@ -465,12 +526,13 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         narrowed = true;
         undecided = false;
         tb_finish_barrier();
-        tell(1);
-        if (tid == 0) s.kept_count = s.ambiguous = 0, s.base_mass = 0;
+        tell(TB_ROW_NARROWED, false);
+        if (tid == 0) s.kept_high = s.kept_low = s.kept_count = s.ambiguous = 0, s.base_mass = 0;
+        if (tid < TB_PAIRS) s.kept[tid] = tb_no_token();
         tb_finish_barrier();
         tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
         tb_finish_barrier();
-        if (C > 1) tb_mail_wait(&s.mail_narrow);
+        if (C > 1) tb_mail_await(&s.mail_narrow);
         double taken = 0.0;
         uint64_t exact = 0;
 #pragma unroll 1
@@ -480,21 +542,20 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
             taken += __longlong_as_double((long long)((uint64_t)word.w << 32 | word.z));
         }
         double rest = fmax(0.0, s.relative - taken) * s.unit;
-        double error = rest * tb_interval((float)length, rest) + s.relative * s.unit * 0x1p-50 + 2048.0;
+        double error = rest * tb_interval((float)length, rest) + s.relative * s.unit * 0x1p-50 + 2.0 * UNITS;
         double least = rest - error - (double)length;
         uint64_t low = exact + (least > 0.0 ? (uint64_t)least : 0),
                  high = exact + (uint64_t)(rest + error) + 1;
         target_low = law_top_p_target(chain.p, low > listed ? low : listed);
         target_high = law_top_p_target(chain.p, high);
     }
-    if (!narrowed) tell(0);
-    if (tid == 0) *left = undecided ? TB_ROW_LEFT : TB_ROW_DONE;
-    if (undecided) return;
+    tell(undecided ? TB_ROW_LEFT : TB_ROW_DONE, narrowed);
+    if (undecided) return end(true);
 
     /* ---- the draw ---- */
     tb_fast_result result = {0, kept, 0, status, 0.0f, mass};
     if (!many) {
-        tb_draw_few<S>(call, row, result, n, mine, stays, flat ? 0.0f : c, maximum);
+        tb_draw_few<S>(call, row, result, n, flat ? 0.0f : c, maximum);
     } else {
         uint64_t w_both = chain.w_before > chain.w_after ? chain.w_before : chain.w_after;
         tb_fast_drawn drawn =
@@ -517,6 +578,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params)
         }
         if (call.kept_ids) tb_write_ids_many<S>(call, row, n, greatest, by_index, cut, w_both, kept);
     }
+    end(false);
 }
 
 #endif

@@ -1,9 +1,7 @@
 /*
- * The wide kernel: rows whose kept set is large, or of any size: those that the streaming kernel left. A
- * cluster of C blocks serves a row, each warp one contiguous chunk of it.
+ * Rows whose kept set is large, or of any size, which the streaming kernel leaves: the wide code. The row's
+ * blocks go on, each warp with one contiguous chunk of it.
  *
- * - First look, from memory: the maximum, a float sum of the weights, the least of a sample. What fits is
- * kept in shared memory.
  * - Bracket: a histogram of a sample says between which two values the last kept token probably is. Nothing
  *   rests on it.
  * - Exact look: integer mass and count of the tokens above the lower value, of every chunk; the total; a list
@@ -20,286 +18,61 @@
 #ifndef TB_CUDA_FAST_WIDE_CUH
 #define TB_CUDA_FAST_WIDE_CUH
 
-#include "fast_wide_search.cuh"
+#include "fast_wide_draw.cuh"
 
-template <int dtype, int C, int NT, int U, int CAP>
-struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
-    typedef tb_wide_search<dtype, C, NT, U, CAP> W;
+/* What another kernel has found out about a row. */
+typedef struct tb_wide_known {
+    uint32_t greatest, status; /* key; status bits */
+    float relative, least;     /* see describe() */
+    bool estimated;            /* `relative` is known */
+    bool seek_least;           /* `least` is not: look in a sample of the row */
+    bool at_top;               /* the boundary seems to be among the equals of the greatest token */
+} tb_wide_known;
+
+template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP> {
+    typedef tb_wide_draw<dtype, C, NT, U, CAP> W;
     typedef typename W::shared shared;
     typedef typename W::chunk chunk;
     static constexpr int WARPS = W::WARPS, ROW_WARPS = W::ROW_WARPS, width = W::width;
-    static constexpr int EACH = (ROW_WARPS + 31) / 32; /* words of a lane */
-
-    /* Is a token of K0 kept? */
-    static TB_MEMBER bool keeps(float floor_x, uint32_t floor_last, float x, uint32_t index)
-    {
-        return x > floor_x || (x == floor_x && index <= floor_last);
-    }
-
-    /* ---- after the chain ---- */
-
-    /* The warp in whose chunk the draw falls, and the position there; by the first warp. The words are {
-     * mass, count } of every warp's chunk. */
-    static TB_MEMBER void locate(const uint4 (*word)[2], uint64_t total)
-    {
-        shared &s = W::all();
-        const int lane = (int)tb_lane();
-        uint64_t mass[EACH], part = 0, position = law_draw_position(s.random, total);
-#pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            int at = lane * EACH + i;
-            mass[i] = at < ROW_WARPS ? (uint64_t)word[at][0].y << 32 | word[at][0].x : 0;
-            part += mass[i];
-        }
-        uint64_t before = tb_warp_scan64(part) - part;
-#pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            if (before <= position && position - before < mass[i]) {
-                s.owner = lane * EACH + i;
-                s.position = position - before;
-            }
-            before += mass[i];
-        }
-    }
-
-    /* The drawn token, where this block has it. */
-    static __device__ __noinline__ tb_wide_drawn draw(uint64_t floor)
-    {
-        shared &s = W::all();
-        const int lane = (int)tb_lane(), warp = (int)tb_warp(), who = s.owner % WARPS;
-        const float floor_x = law_key_value(tb_place_key(floor));
-        const uint32_t floor_last = tb_place_index(floor);
-        tb_wide_drawn drawn = {false, 0, 0.0f};
-        uint64_t position = s.position;
-        if (s.owner / WARPS != W::block()) return drawn;
-        const chunk c = W::chunk_of(s.slice, who);
-        const float maximum = s.maximum, scale = s.scale;
-        auto kept = [&](float x, uint32_t index) { return keeps(floor_x, floor_last, x, index); };
-        auto load_mass = [&](int j) {
-            uint4 v = W::fetch(c, who, j);
-            uint32_t first = (c.first + (uint32_t)j * 32 + (uint32_t)lane) * width - s.slice.shift, h = 0,
-                     l = 0;
-#pragma unroll
-            for (int e = 0; e < width; e++) {
-                float x = tb_element<dtype>(v, e);
-                uint32_t a, b;
-                W::weigh(x, maximum, scale, &a, &b);
-                if (kept(x, first + (uint32_t)e)) h += a, l += b;
-            }
-            return tb_join(h, l);
-        };
-        uint64_t *piece = (uint64_t *)s.all; /* the histograms are done with */
-        const int piece_loads = (c.loads + TB_WIDE_PIECES - 1) / TB_WIDE_PIECES,
-                  pieces = (c.loads + piece_loads - 1) / piece_loads;
-        for (int i = warp; i < pieces; i += WARPS) {
-            uint64_t mass = 0;
-            for (int j = i * piece_loads; j < min(c.loads, (i + 1) * piece_loads); j++) mass += load_mass(j);
-            mass = tb_warp_sum64(mass);
-            if (lane == 0) piece[i] = mass;
-        }
-        __syncthreads();
-        if (warp) return drawn;
-        for (int i0 = 0; i0 < pieces; i0 += 32) {
-            uint64_t mine = i0 + lane < pieces ? piece[i0 + lane] : 0, upto = tb_warp_scan64(mine);
-            uint32_t beyond = __ballot_sync(TB_WHOLE_WARP, upto > position);
-            if (!beyond) {
-                position -= __shfl_sync(TB_WHOLE_WARP, upto, 31);
-                continue;
-            }
-            int i = __ffs((int)beyond) - 1;
-            position -= __shfl_sync(TB_WHOLE_WARP, upto - mine, i);
-            for (int j = (i0 + i) * piece_loads;; j++) {
-                uint64_t all = load_mass(j), end = tb_warp_scan64(all),
-                         sum = __shfl_sync(TB_WHOLE_WARP, end, 31);
-                if (position >= sum) {
-                    position -= sum;
-                    continue;
-                }
-                uint4 v = W::fetch(c, who, j);
-                uint32_t first = (c.first + (uint32_t)j * 32 + (uint32_t)lane) * width - s.slice.shift;
-                uint64_t from = end - all;
-#pragma unroll
-                for (int e = 0; e < width; e++) {
-                    float x = tb_element<dtype>(v, e);
-                    uint32_t a, b;
-                    W::weigh(x, maximum, scale, &a, &b);
-                    uint64_t mass = kept(x, first + (uint32_t)e) ? tb_join(a, b) : 0;
-                    if (from <= position && position - from < mass)
-                        drawn = {true, (int32_t)(first + (uint32_t)e), x};
-                    from += mass;
-                }
-                return drawn;
-            }
-        }
-        return drawn;
-    }
-
-    /* Tokens >= x in this warp's chunk. */
-    static __device__ __noinline__ uint32_t count_from(float x)
-    {
-        const int warp = (int)tb_warp();
-        const chunk c = W::chunk_of(W::all().slice, warp);
-        uint32_t n = 0;
-#pragma unroll 2
-        for (int j = 0; j < c.loads; j++) {
-            uint4 v = W::fetch(c, warp, j);
-#pragma unroll
-            for (int e = 0; e < width; e++) n += tb_element<dtype>(v, e) >= x;
-        }
-        return tb_warp_sum(n);
-    }
-
-    /* This warp's kept tokens, of which `at` stand before its chunk. */
-    static __device__ __noinline__ void write_ids(int32_t *ids, int64_t capacity, uint64_t floor, int64_t at)
-    {
-        const shared &s = W::all();
-        const int warp = (int)tb_warp();
-        const chunk c = W::chunk_of(s.slice, warp);
-        const float floor_x = law_key_value(tb_place_key(floor));
-        const uint32_t floor_last = tb_place_index(floor);
-#pragma unroll 1
-        for (int j = 0; j < c.loads && at < capacity; j++) {
-            uint4 v = W::fetch(c, warp, j);
-            uint32_t first = (c.first + (uint32_t)j * 32 + tb_lane()) * width - s.slice.shift, kept = 0;
-#pragma unroll
-            for (int e = 0; e < width; e++)
-                if (keeps(floor_x, floor_last, tb_element<dtype>(v, e), first + (uint32_t)e)) kept |= 1u << e;
-            uint32_t n = (uint32_t)__popc(kept), upto = tb_warp_scan(n);
-            int64_t to = at + upto - n;
-            for (; kept; kept &= kept - 1, to++)
-                if (to < capacity) ids[to] = (int32_t)(first + (uint32_t)__ffs((int)kept) - 1);
-            at += __shfl_sync(TB_WHOLE_WARP, upto, 31);
-        }
-    }
-
     /* ---- one row ---- */
 
-    /* The first look. Sends { greatest key, status, float sum of the weights, least key of the sample } of
-     * each warp, the sum relative to 2^ the reference exponent of the warp's greatest value. */
-    static __device__ __noinline__ void first_look(const tb_cuda_params &params, int64_t row, bool located,
-                                                   int64_t slot, bool sums, float scale, uint32_t turn)
+    /* What is known of the row, by one thread. Nothing rests on `relative`, the row's
+     * mass in weights of its greatest token, nor on `least`, below which the boundary hardly is. */
+    static TB_MEMBER void describe(uint32_t greatest, uint32_t status, float relative, float least,
+                                   float scale)
     {
         shared &s = W::all();
-        const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
-        const chunk c = W::chunk_of(s.slice, warp);
-        const int keep_loads = s.keep_loads;
-        float top = -LAW_INF, least = LAW_INF, sum = 0.0f, reference = -2097152.0f;
-        bool nan = false, parsed = false;
-#pragma unroll 1
-        for (int j0 = 0; j0 < c.loads || !parsed; j0 += 2 * U) {
-            uint4 v[2 * U];
-            W::template load<2 * U>(s.slice, c, j0, v);
-            if (!parsed && warp == WARPS - 1) { /* while the loads fly */
-                tb_fast_parse(params, row, located, slot, &s.chain);
-                if (lane == 0) s.random = tb_fast_random(params.call, row, slot);
-                __syncwarp();
-            }
-            parsed = true;
-            if (j0 < keep_loads)
-#pragma unroll
-                for (int j = 0; j < 2 * U; j++) W::keep()[(j0 + j) * NT + tid] = v[j];
-            float m = tb_tile_max<dtype, 2 * U>(v);
-            if (law_isnan(m)) {
-                nan = true;
-                tb_drop_nan<dtype, 2 * U>(v);
-                m = tb_tile_max<dtype, 2 * U>(v);
-            }
-            top = fmaxf(top, m);
-            if ((j0 & (TB_WIDE_SAMPLE - 1)) == 0)
-#pragma unroll
-                for (int e = 0; e < width; e++) {
-                    float x = tb_element<dtype>(v[0], e);
-                    least = x >= TB_LEAST ? fminf(least, x) : least;
-                }
-            if (sums) {
-                float both = fmaxf(reference, tb_reference_exponent(m, scale));
-                sum = sum * tb_power(reference - both) + tb_tile_sum<dtype, 2 * U>(v, scale, both);
-                reference = both;
-            }
+        const bool infinite = greatest == TB_KEY_POS_INF;
+        if (infinite) {
+            status |= TOMBOLA_ROW_POS_INF;
+            greatest = law_key(0.0f);
+            least = 0.0f;
         }
-        __syncwarp();
-        uint32_t key = tb_warp_max(law_key(top)), low = tb_warp_min(law_key(least));
-        sum *= tb_power(reference - tb_reference_exponent(law_key_value(key), scale));
-#pragma unroll
-        for (int d = 16; d; d /= 2) sum += __shfl_xor_sync(TB_WHOLE_WARP, sum, d);
-        uint32_t status = __any_sync(TB_WHOLE_WARP, nan) ? TOMBOLA_ROW_NAN : 0u;
-        if (turn == 0) tb_cluster_wait<C>(); /* all blocks run */
-        W::send(turn, make_uint4(key, status, law_bits(sum), low), make_uint4(0, 0, 0, 0));
+        /* flat: all weigh the same, with t = 0 */
+        const bool flat = s.chain.flat || s.chain.greedy || infinite;
+        const float best = law_key_value(greatest);
+        s.greatest_key = greatest;
+        s.status = status;
+        s.infinite = infinite;
+        s.flat = flat;
+        s.relative = relative;
+        s.greatest = best;
+        s.maximum = flat ? 0.0f : best;
+        s.scale = flat ? 0.0f : scale;
+        s.least = least;
     }
 
-    static TB_MEMBER void run(const tb_cuda_params &params, int64_t row, uint32_t &words, uint32_t &bins)
+    /* A row that has been described. */
+    static TB_MEMBER void serve(const tb_cuda_params &params, int64_t row, uint32_t &words, uint32_t &bins)
     {
         shared &s = W::all();
         const tombola_call &call = params.call;
         const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
-        const bool leader = W::block() == 0;
-        if (words) __syncthreads(); /* the row before is done with shared memory */
-        int64_t start, length64;
-        const bool located = tb_gpu_locate(call, row, &start, &length64);
-        const int64_t slot = tb_gpu_slot(call, row);
-        const tb_fast_slice slice =
-            tb_make_slice<dtype>((const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes,
-                                 (uint32_t)length64, W::block(), C);
-        const uint32_t length = slice.length;
-        float scale;
-        const bool sums = tb_fast_needs_sums(params, slot, &scale);
-        if (tid == 0) {
-            s.slice = slice;
-            s.keep_loads = (int)((tb_wide_shared_bytes() - W::BYTES) / (NT * 16)) / (2 * U) * (2 * U);
-            s.pushed = 0;
-        }
-        __syncthreads();
-        first_look(params, row, located, slot, sums, scale, words++);
-        const uint4(*word)[2] = W::receive(words - 1);
-        if (warp == 0) {
-            uint32_t greatest = 0, status = 0, low_key = 0xffffffffu;
-            float relative = 0.0f;
-#pragma unroll
-            for (int i = lane; i < ROW_WARPS; i += 32) {
-                greatest = max(greatest, word[i][0].x);
-                status |= word[i][0].y;
-                low_key = min(low_key, word[i][0].w);
-            }
-            greatest = tb_warp_max(greatest);
-            status = tb_warp_or(status);
-            low_key = tb_warp_min(low_key);
-            const float reference = tb_reference_exponent(law_key_value(greatest), scale);
-#pragma unroll
-            for (int i = lane; i < ROW_WARPS; i += 32)
-                relative += law_float(word[i][0].z) *
-                            tb_power(tb_reference_exponent(law_key_value(word[i][0].x), scale) - reference);
-#pragma unroll
-            for (int d = 16; d; d /= 2) relative += __shfl_xor_sync(TB_WHOLE_WARP, relative, d);
-            const bool infinite = greatest == TB_KEY_POS_INF;
-            if (infinite) {
-                status |= TOMBOLA_ROW_POS_INF;
-                greatest = low_key = law_key(0.0f);
-            }
-            /* flat: all weigh the same, with t = 0 */
-            const bool flat = s.chain.flat || s.chain.greedy || infinite;
-            const float best = law_key_value(greatest);
-            if (lane == 0) {
-                s.greatest_key = greatest;
-                s.status = status;
-                s.infinite = infinite;
-                s.flat = flat;
-                s.relative = relative * tb_ex2(reference - best * scale);
-                s.greatest = best;
-                s.maximum = flat ? 0.0f : best;
-                s.scale = flat ? 0.0f : scale;
-                s.least = law_key_value(low_key);
-            }
-        }
-        __syncthreads();
+        const uint32_t length = s.slice.length;
+        const uint4(*word)[2] = nullptr;
         const uint32_t status = s.status;
-        const bool flat = s.flat, greedy = s.chain.greedy, bad = s.chain.bad;
-        if (bad || s.greatest_key < TB_KEY_LEAST_LOGIT) {
-            if (leader)
-                tb_fast_write_void(call, row, bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
-            if (leader && tid == 0 && call.total_mass) call.total_mass[row] = 0;
-            return;
-        }
-        const bool estimated = sums && !flat && fabsf(s.greatest * scale) < 0x1p20f;
+        const bool flat = s.flat, greedy = s.chain.greedy;
+        const bool estimated = s.estimated && !flat && fabsf(s.greatest * s.scale) < 0x1p20f;
 
         /* ---- the chain ---- */
         const bool by_index = call.ties == TOMBOLA_TIES_INDEX || greedy;
@@ -311,7 +84,7 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
                                                                               : TB_NO_LIMIT;
         const uint64_t w_before = flat ? 0 : s.chain.w_before, w_after = flat ? 0 : s.chain.w_after;
         const bool before = p_on && (k_before != TB_NO_LIMIT || w_before);
-        const uint32_t vectors = (slice.shift + length + width - 1) / width;
+        const uint32_t vectors = (s.slice.shift + length + width - 1) / width;
         const bool few = (vectors + C - 1) / C * width <= (uint32_t)CAP; /* they all fit the lists */
         uint64_t floor = tb_floor_of_key(TB_KEY_LEAST_LOGIT), kept_mass = 0;
 #pragma unroll 1
@@ -331,6 +104,8 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
             tb_wide_bracket bracket = {bottom, bottom};
             if (limited && few) {
                 bracket.high = most;
+            } else if (limited && s.at_top) {
+                bracket = {most, most};
             } else if (limited) {
                 const bool known = before || estimated || flat;
                 float tail = before ? (float)kept_mass * 0x1p-40f : flat ? -1.0f : s.relative;
@@ -338,7 +113,7 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
                 const float unit = W::fill_range(bottom, most, TB_WIDE_SAMPLE, false);
                 const uint4 bin = W::template merge<false>(bins++ & 1);
                 bracket = W::guess(bin, W::sampled(s.slice), unit, bottom, k, has_p && known, tail);
-                if (has_p && !known) { /* scales beyond floats: few tokens have any weight */
+                if (has_p && !known && k == TB_NO_LIMIT) { /* scales beyond floats: few have any weight */
                     bracket.low = fmaxf(bottom, fminf(most, tb_least_value(most, s.scale, 1.0f)));
                     bracket.high = most;
                 }
@@ -441,8 +216,8 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
                                 above = found.count;
                                 mass_above = found.mass;
                                 upper -= (uint64_t)found.bin << shift;
-                                uint64_t end = upper - (((uint64_t)1 << shift) - 1);
-                                lower = end > lower ? end : lower;
+                                const uint64_t width = ((uint64_t)1 << shift) - 1; /* may reach below 0 */
+                                if (upper - lower > width) lower = upper - width;
                                 if (found.held <= 1 || shift == least_shift) break;
                                 shift = max(least_shift, shift - 8);
                                 W::fill_list(lower, upper, shift, by_index);
@@ -489,7 +264,7 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
                     for (uint32_t i = (uint32_t)tid; i < s.pushed; i += NT) {
                         uint2 a = s.list[i];
                         float x = law_float(a.x);
-                        if (keeps(floor_x, last, x, a.y & TB_LAST_INDEX)) continue;
+                        if (W::keeps(floor_x, last, x, a.y & TB_LAST_INDEX)) continue;
                         uint32_t h, l, who = a.y >> LAW_INDEX_BITS;
                         W::weigh(x, s.maximum, s.scale, &h, &l);
                         atomicAdd(&s.drop_high[who], h);
@@ -519,7 +294,7 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
                 }
                 kept_mass = tb_warp_sum64(kept_mass);
                 kept = tb_warp_sum(kept);
-                if (phase == 1) locate(word, kept_mass);
+                if (phase == 1) W::locate(word, kept_mass);
                 if (lane == 0) s.kept_mass = kept_mass, s.kept = kept;
             }
             __syncthreads();
@@ -532,11 +307,11 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
             int32_t *ids = call.kept_ids + row * call.kept_capacity;
             uint32_t before_me = 0;
             for (int i = lane; i < W::block() * WARPS + warp; i += 32) before_me += word[i][0].z;
-            write_ids(ids, call.kept_capacity, floor, tb_warp_sum(before_me));
+            W::write_ids(ids, call.kept_capacity, floor, tb_warp_sum(before_me));
             for (int64_t i = (int64_t)kept + W::block() * NT + tid; i < call.kept_capacity; i += C * NT)
                 ids[i] = -1;
         }
-        tb_wide_drawn drawn = draw(floor);
+        tb_wide_drawn drawn = W::draw(floor);
         tb_fast_result result = {drawn.index, (int32_t)kept, 0, status, 0.0f, kept_mass};
         if (call.ranks) {
             uint32_t mine = __ballot_sync(TB_WHOLE_WARP, drawn.mine);
@@ -546,7 +321,7 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
             __syncthreads();
             uint32_t key = 0, rank = 0;
             for (int i = lane; i < ROW_WARPS; i += 32) key = max(key, word[i][0].x);
-            uint32_t n = count_from(law_key_value(tb_warp_max(key)));
+            uint32_t n = W::count_from(law_key_value(tb_warp_max(key)));
             __syncthreads();
             W::send(words++, make_uint4(n, 0, 0, 0), make_uint4(0, 0, 0, 0));
             word = W::receive(words - 1);
@@ -557,11 +332,10 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
         if (!drawn.mine) return;
         if (!flat) result.t = law_exponent(drawn.x, s.maximum, s.scale);
         tb_fast_write(call, row, result);
-        if (call.total_mass) call.total_mass[row] = kept_mass;
     }
 
-    /* The rows that the kernel before left. */
-    static TB_MEMBER void run_left(const tb_cuda_params &params)
+    /* Sets up the mail; a cluster barrier, which has been arrived at, must be waited for. */
+    static TB_MEMBER void open()
     {
         shared &s = W::all();
         if (C > 1) {
@@ -573,24 +347,37 @@ struct tb_wide_row : tb_wide_search<dtype, C, NT, U, CAP> {
                 tb_mail_init_done();
             }
             __syncwarp();
-            tb_cluster_arrive_relaxed<C>();
+            tb_cluster_arrive<C>();
         }
-        tb_wait_for_inputs();
-        if (threadIdx.x < TB_WIDE_BINS) s.bin[threadIdx.x] = make_uint4(0, 0, 0, 0);
+        if (threadIdx.x < TB_WIDE_BINS)
+            for (int i = 0; i < 4; i++) s.bin[i][threadIdx.x] = 0;
+    }
+
+    /* A row that the streaming kernel left, in its blocks, whose memory is free: by what that has found, the
+     * first look is not needed. */
+    static TB_MEMBER void go_on(const tb_cuda_params &params, int64_t row, const tb_fast_chain &chain,
+                                uint64_t random, const tb_wide_known &known)
+    {
+        shared &s = W::all();
+        open();
+        if (threadIdx.x == 0) {
+            int64_t start, length;
+            tb_gpu_locate(params.call, row, &start, &length);
+            s.slice = tb_make_slice<dtype>((const char *)params.call.data +
+                                               (size_t)start * tb_fast_vector<dtype>::bytes,
+                                           (uint32_t)length, W::block(), C);
+            s.pushed = 0;
+            s.chain = chain;
+            s.random = random;
+            describe(known.greatest, known.status, known.relative, known.least, chain.scale);
+            s.estimated = known.estimated;
+            s.at_top = known.at_top;
+        }
+        tb_cluster_wait<C>();
+        __syncthreads();
         uint32_t words = 0, bins = 0;
-        const int64_t clusters = gridDim.x / C, first = blockIdx.x / C;
-        const uint32_t *state = (const uint32_t *)params.workspace;
-        /* 32 rows at once are asked for */
-        for (int64_t row0 = first; row0 < params.call.rows; row0 += 32 * clusters) {
-            int64_t row = row0 + (int64_t)tb_lane() * clusters;
-            uint32_t left = __ballot_sync(TB_WHOLE_WARP, row < params.call.rows && state[row] == TB_ROW_LEFT);
-            for (; left; left &= left - 1)
-                run(params, row0 + (int64_t)(__ffs((int)left) - 1) * clusters, words, bins);
-        }
-        if (!words) {
-            tb_cluster_wait<C>();
-            return;
-        }
+        if (known.seek_least) W::find_least(words++);
+        serve(params, row, words, bins);
         tb_row_barrier<C>(); /* no block ends while others may write to it */
     }
 };

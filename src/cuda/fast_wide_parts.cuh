@@ -1,5 +1,5 @@
 /*
- * What the wide kernel (fast_wide.cuh) is made of: what its blocks hold in shared memory, words and
+ * What the wide code (fast_wide.cuh) is made of: what its blocks hold in shared memory, words and
  * histograms brought together from all blocks of a row, and the looks over the row.
  */
 #ifndef TB_CUDA_FAST_WIDE_PARTS_CUH
@@ -16,13 +16,6 @@ extern __shared__ __align__(128) unsigned char tb_wide_bytes[];
 #define TB_NO_LIMIT 0xffffffffu
 #define TB_NO_MASS (~(uint64_t)0)
 #define TB_LAST_INDEX ((1u << LAW_INDEX_BITS) - 1)
-
-TB_DEV uint32_t tb_wide_shared_bytes(void)
-{
-    uint32_t bytes;
-    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
-    return bytes;
-}
 
 /* A floor of a kept set: the tokens of greater key, and of this key those of index up to `last`. */
 TB_DEV uint64_t tb_wide_floor(uint32_t key, uint32_t last)
@@ -106,8 +99,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     static_assert(NT >= TB_WIDE_BINS, "a thread for each bin");
 
     struct shared {
-        uint4 word[2][ROW_WARPS][2];   /* of every warp of the row, of this exchange and of the one before */
-        uint4 bin[TB_WIDE_BINS];       /* of this block; clear when not in use */
+        uint4 word[2][ROW_WARPS][2]; /* of every warp of the row, of this exchange and of the one before */
+        uint32_t bin[4]
+                    [TB_WIDE_BINS]; /* of this block; clear when not in use; not uint4, which share banks */
         uint4 in[TB_WIDE_BINS / C][C]; /* of all blocks, this block's share */
         uint4 all[TB_WIDE_BINS];       /* of the row */
         uint4 part[TB_WIDE_BINS / 32]; /* of a scan */
@@ -120,8 +114,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         tb_fast_slice slice;
         uint64_t random;
         uint64_t mail[2], mail_in, mail_bins; /* mbarriers */
-        uint32_t pushed, infinite, flat, status;
-        int keep_loads, owner;
+        uint32_t pushed, infinite, flat, status, estimated, at_top;
+        int owner;
         float relative; /* about the mass of the row, of 2^40 */
         uint64_t kept_mass, position;
         uint32_t kept;
@@ -135,11 +129,6 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     static TB_MEMBER shared &all()
     {
         return *(shared *)tb_wide_bytes;
-    }
-
-    static TB_MEMBER uint4 *keep()
-    {
-        return (uint4 *)(tb_wide_bytes + BYTES);
     }
 
     static TB_MEMBER int block()
@@ -191,8 +180,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         uint4 x = make_uint4(0, 0, 0, 0);
         __syncthreads();
         if (tid < TB_WIDE_BINS) {
-            x = s.bin[tid];
-            s.bin[tid] = make_uint4(0, 0, 0, 0);
+            x = make_uint4(s.bin[0][tid], s.bin[1][tid], s.bin[2][tid], s.bin[3][tid]);
+            s.bin[0][tid] = s.bin[1][tid] = s.bin[2][tid] = s.bin[3][tid] = 0;
         }
         if (C > 1) {
             if (tid < TB_WIDE_BINS) tb_mail_16(&s.in[tid % SHARE][block()], tid / SHARE, x, &s.mail_in);
@@ -274,10 +263,10 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         const bool has_head = slice.whole_first && vector == 0,
                    has_tail = slice.whole_end < c.end && tail_at < N * 32 && tail_at % 32 == 0;
         uint4 head = make_uint4(none, none, none, none), tail = head;
-        if (has_head) head = tb_load_edge<dtype>(slice.base, 0u - slice.shift, slice.length);
+        if (has_head) head = tb_load_edge<dtype, 1>(slice.base, 0u - slice.shift, slice.length);
         if (has_tail)
-            tail = tb_load_edge<dtype>(slice.base + (size_t)slice.whole_end * 16,
-                                       slice.whole_end * width - slice.shift, slice.length);
+            tail = tb_load_edge<dtype, 1>(slice.base + (size_t)slice.whole_end * 16,
+                                          slice.whole_end * width - slice.shift, slice.length);
 #pragma unroll
         for (int j = 0; j < N; j++) {
             v[j] = make_uint4(none, none, none, none);
@@ -288,15 +277,12 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         }
     }
 
-    /* Load j of the chunk of a warp of this block, wherever it is. */
-    static TB_MEMBER uint4 fetch(const chunk &c, int warp, int j)
+    /* Load j of the chunk of a warp of this block. */
+    static TB_MEMBER uint4 fetch(const chunk &c, int j)
     {
         const shared &s = all();
         uint4 v[1];
-        if (j < s.keep_loads)
-            v[0] = keep()[j * NT + warp * 32 + (int)tb_lane()];
-        else
-            load<1>(s.slice, c, j, v);
+        load<1>(s.slice, c, j, v);
         return s.infinite ? tb_only_infinite<dtype>(v[0]) : v[0];
     }
 
@@ -319,10 +305,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         const chunk c = chunk_of(slice, warp);
         const float maximum = s.maximum, scale = s.scale;
         const bool infinite = s.infinite;
-        const int keep_loads = s.keep_loads;
         uint64_t mass = 0, total = 0;
         uint32_t count = 0, between = 0;
-        /* Backwards: what the first look has read last is still in L2. 32-bit sums of digits hold for 4095
+        /* Backwards: what the pass has read last is still in L2. 32-bit sums of digits hold for 4095
          * elements of a thread. */
         constexpr int STRETCH = 2048 / width;
 #pragma unroll 1
@@ -332,12 +317,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
 #pragma unroll 1
             for (int j0 = from + (to - from + U - 1) / U * U - U; j0 >= from; j0 -= U) {
                 uint4 v[U];
-                if (j0 < keep_loads) {
-#pragma unroll
-                    for (int j = 0; j < U; j++) v[j] = keep()[(j0 + j) * NT + (int)threadIdx.x];
-                } else {
-                    load<U>(slice, c, j0, v);
-                }
+                load<U>(slice, c, j0, v);
                 if (infinite)
 #pragma unroll
                     for (int j = 0; j < U; j++) v[j] = tb_only_infinite<dtype>(v[j]);
@@ -364,21 +344,18 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
                 between += (uint32_t)__popc(passes);
                 if (!collect) continue;
                 uint32_t at = atomicAdd(&s.pushed, (uint32_t)__popc(passes));
-                for (; passes && at < (uint32_t)CAP; passes &= passes - 1, at++) {
-                    int which = __ffs((int)passes) - 1, j = j0 + which / width, e = which % width;
-                    uint32_t vector = c.first + (uint32_t)j * 32 + (uint32_t)lane,
-                             index = vector * width + (uint32_t)e - slice.shift, bits;
-                    const char *value = j < keep_loads ? (const char *)&keep()[j * NT + (int)threadIdx.x]
-                                                       : slice.base + (size_t)vector * 16;
-                    if (dtype == TOMBOLA_F32) {
-                        bits = ((const uint32_t *)value)[e];
-                    } else {
-                        bits = ((const uint16_t *)value)[e];
-                        bits = dtype == TOMBOLA_F16 ? law_bits(tb_f16_value(bits)) : bits << 16;
+#pragma unroll
+                for (int j = 0; j < U; j++)
+#pragma unroll
+                    for (int e = 0; e < width; e++) {
+                        if (!(passes >> (j * width + e) & 1u)) continue;
+                        uint32_t vector = c.first + (uint32_t)(j0 + j) * 32 + (uint32_t)lane,
+                                 index = vector * width + (uint32_t)e - slice.shift;
+                        if (at < (uint32_t)CAP)
+                            s.list[at] = make_uint2(law_bits(tb_element<dtype>(v[j], e)),
+                                                    index | (uint32_t)warp << LAW_INDEX_BITS);
+                        at++;
                     }
-                    if (infinite) bits = 0;
-                    s.list[at] = make_uint2(bits, index | (uint32_t)warp << LAW_INDEX_BITS);
-                }
             }
             mass += tb_join(high_sum - n * TB_HIGH_BIAS, low_sum - n * TB_LOW_BIAS);
             total += tb_join(high_all, low_all);
@@ -415,8 +392,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
             uint4 v[N];
 #pragma unroll
             for (int i = 0; i < N; i++)
-                v[i] = j0 + i * step < c.loads ? fetch(c, warp, j0 + i * step)
-                                               : make_uint4(none, none, none, none);
+                v[i] = j0 + i * step < c.loads ? fetch(c, j0 + i * step) : make_uint4(none, none, none, none);
 #pragma unroll
             for (int i = 0; i < N; i++)
 #pragma unroll
@@ -426,12 +402,11 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
                     uint32_t key = law_key(x),
                              bin = by_key ? (key_high - key) >> shift
                                           : (uint32_t)fminf((high - x) * inverse, (float)(TB_WIDE_BINS - 1));
-                    uint32_t *to = (uint32_t *)&s.bin[bin];
-                    atomicAdd(to, 1u);
-                    atomicMax(to + 1, ~key);
-                    atomicMax(to + 2, key);
+                    atomicAdd(&s.bin[0][bin], 1u);
+                    atomicMax(&s.bin[1][bin], ~key);
+                    atomicMax(&s.bin[2][bin], key);
                     /* where they all weigh the same the exponent may be no number: then it is 0 */
-                    atomicAdd(to + 3, (uint32_t)(tb_ex2(fminf((x - high) * s.scale, 0.0f)) * most));
+                    atomicAdd(&s.bin[3][bin], (uint32_t)(tb_ex2(fminf((x - high) * s.scale, 0.0f)) * most));
                 }
         }
         return tb_ex2((high - s.maximum) * s.scale) / most;
@@ -492,11 +467,11 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
             float x = law_float(a.x);
             uint64_t at = place(law_key(x), a.y & TB_LAST_INDEX, by_index);
             if (at < low || at > high) continue;
-            uint32_t h, l, *to = (uint32_t *)&s.bin[(uint32_t)((high - at) >> shift)];
+            uint32_t h, l, bin = (uint32_t)((high - at) >> shift);
             weigh(x, maximum, scale, &h, &l);
-            atomicAdd(to, 1u);
-            atomicAdd(to + 1, h);
-            atomicAdd(to + 2, l);
+            atomicAdd(&s.bin[0][bin], 1u);
+            atomicAdd(&s.bin[1][bin], h);
+            atomicAdd(&s.bin[2][bin], l);
         }
     }
 

@@ -1,5 +1,5 @@
 /*
- * How the wide kernel (fast_wide.cuh) finds the boundary of a kept set: brackets from histograms, equal
+ * How the wide code (fast_wide.cuh) finds the boundary of a kept set: brackets from histograms, equal
  * tokens, least weights.
  */
 #ifndef TB_CUDA_FAST_WIDE_SEARCH_CUH
@@ -14,6 +14,33 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
     static constexpr int WARPS = W::WARPS, ROW_WARPS = W::ROW_WARPS, width = W::width;
 
     /* ---- the bracket ---- */
+
+    /* The least value of the sample. */
+    static __device__ __noinline__ void find_least(uint32_t turn)
+    {
+        shared &s = W::all();
+        const int lane = (int)tb_lane(), warp = (int)tb_warp();
+        const chunk c = W::chunk_of(s.slice, warp);
+        float least = LAW_INF;
+#pragma unroll 2
+        for (int j = 0; j < c.loads; j += TB_WIDE_SAMPLE) {
+            uint4 v = W::fetch(c, j);
+#pragma unroll
+            for (int e = 0; e < width; e++) {
+                float x = tb_element<dtype>(v, e);
+                least = x >= TB_LEAST ? fminf(least, x) : least;
+            }
+        }
+        uint32_t key = tb_warp_min(law_key(least));
+        W::send(turn, make_uint4(key, 0, 0, 0), make_uint4(0, 0, 0, 0));
+        const uint4(*word)[2] = W::receive(turn);
+        if (warp == 0) {
+            for (int i = lane; i < ROW_WARPS; i += 32) key = min(key, word[i][0].x);
+            key = tb_warp_min(key);
+            if (lane == 0) s.least = law_key_value(key);
+        }
+        __syncthreads();
+    }
 
     /* From a merged histogram of the sample, bin by thread: around the k-th token, and around the value below
      * which `tail` lies, the upper one of the two. `tail` is of the weights relative to the greatest;
@@ -140,7 +167,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         uint32_t before = 0, beyond = 0, index = 0xffffffffu;
 #pragma unroll 1
         for (int j = 0; j < c.loads; j++) {
-            uint4 v = W::fetch(c, warp, j);
+            uint4 v = W::fetch(c, j);
             uint32_t first = (c.first + (uint32_t)j * 32 + tb_lane()) * width - s.slice.shift, equal = 0;
 #pragma unroll
             for (int e = 0; e < width; e++) {

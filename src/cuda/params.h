@@ -9,7 +9,7 @@
 typedef struct tb_cuda_params {
     tombola_call call;                     /* pointers are device memory; call.steps means nothing here */
     tombola_step steps[TOMBOLA_MAX_STEPS]; /* [call.step_count]; their per-slot arrays are device memory */
-    void *workspace;                       /* aligned to 256 bytes; divided up by plan.h */
+    void *workspace;                       /* aligned to 256 bytes; what for, says plan.c */
 } tb_cuda_params;
 
 #endif

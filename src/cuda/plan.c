@@ -50,10 +50,8 @@ enum {
     FLAT_C1,
     FLAT_C8,
     FLAT_C16,
-    WIDE_C1, /* for the rows that one of the others leaves */
-    WIDE_C2,
-    WIDE_C8,
-    WIDE_C16,
+    FLAT_PIPE_C8,
+    FLAT_PIPE_C16,
     FAST_KERNELS
 };
 
@@ -68,20 +66,17 @@ static const fast_kernel fast_kernels[FAST_KERNELS] = {
     [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false},
     [FLAT_C8] = {"flat_c8_256", 8, 256, TB_FLAT_C8_256_BYTES + 8 * 256 * 16, false},
     [FLAT_C16] = {"flat_c16_256", 16, 256, TB_FLAT_C16_256_BYTES + 8 * 256 * 16, false},
-    [WIDE_C1] = {"wide_c1_512", 1, 512, TB_WIDE_C1_512_BYTES, true},
-    [WIDE_C2] = {"wide_c2_512", 2, 512, TB_WIDE_C2_512_BYTES, true},
-    [WIDE_C8] = {"wide_c8_256", 8, 256, TB_WIDE_C8_256_BYTES, true},
-    [WIDE_C16] = {"wide_c16_256", 16, 256, TB_WIDE_C16_256_BYTES, true},
+    [FLAT_PIPE_C8] = {"flat_pipe_c8", 8, 32 * TB_PIPE_WARPS + 64, TB_PIPE_C8_BYTES, true},
+    [FLAT_PIPE_C16] = {"flat_pipe_c16", 16, 32 * TB_PIPE_WARPS + 64, TB_PIPE_C16_BYTES, true},
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
-    [C1_512R] = NAMES("stream_c1_512r"), [C1_512] = NAMES("stream_c1_512"),
-    [C1_256] = NAMES("stream_c1_256"),   [C2_512] = NAMES("stream_c2_512"),
-    [C4_256] = NAMES("stream_c4_256"),   [C8_256] = NAMES("stream_c8_256"),
-    [C16_256] = NAMES("stream_c16_256"), [FLAT_C1] = NAMES("flat_c1_512"),
-    [FLAT_C8] = NAMES("flat_c8_256"),    [FLAT_C16] = NAMES("flat_c16_256"),
-    [WIDE_C1] = NAMES("wide_c1_512"),    [WIDE_C2] = NAMES("wide_c2_512"),
-    [WIDE_C8] = NAMES("wide_c8_256"),    [WIDE_C16] = NAMES("wide_c16_256"),
+    [C1_512R] = NAMES("stream_c1_512r"),    [C1_512] = NAMES("stream_c1_512"),
+    [C1_256] = NAMES("stream_c1_256"),      [C2_512] = NAMES("stream_c2_512"),
+    [C4_256] = NAMES("stream_c4_256"),      [C8_256] = NAMES("stream_c8_256"),
+    [C16_256] = NAMES("stream_c16_256"),    [FLAT_C1] = NAMES("flat_c1_512"),
+    [FLAT_C8] = NAMES("flat_c8_256"),       [FLAT_C16] = NAMES("flat_c16_256"),
+    [FLAT_PIPE_C8] = NAMES("flat_pipe_c8"), [FLAT_PIPE_C16] = NAMES("flat_pipe_c16"),
 };
 
 /* What a chain asks of the fast kernels. */
@@ -127,22 +122,38 @@ static int64_t vectors_of(const tombola_call *call)
     return (call->vocab_size + width - 1) / width + 1; /* a row need not begin at a vector */
 }
 
-/* Shared memory in which a block of the wide kernel keeps what it can of its share of the row, in loads of 8
- * (or 4) vectors a thread: so much that two (three of 256 threads) blocks fit a multiprocessor of 228 KB. */
-static unsigned wide_stage(const fast_kernel *kernel, const tombola_call *call)
+/* Rows of the pipelined flat kernel that follow each other through a cluster. The numbers of clusters that
+ * are resident are measured on 132 multiprocessors: a part of the device is too small for another. */
+static int64_t pipe_clusters(const tb_cuda_device *device, const fast_kernel *kernel)
 {
-    if (kernel == &fast_kernels[WIDE_C1]) return 0;
-    int64_t load = (call->dtype == TOMBOLA_F32 ? 8 : 4) * 16 * (int64_t)kernel->threads,
-            most = 128 * kernel->threads,
-            share = (vectors_of(call) + kernel->blocks - 1) / kernel->blocks * 16;
-    int64_t bytes = (share + load - 1) / load * load;
-    return (unsigned)(bytes < most ? bytes : most / load * load);
+    int64_t clusters = device->multiprocessors / (int64_t)kernel->blocks - 1;
+    return clusters < 1 ? 1 : clusters;
 }
 
-static unsigned fast_shared(const fast_kernel *kernel, const tombola_call *call)
+/* Chunks of a row for which a warp of it has room: as many as it can use; 0 where not even one fits. */
+static int64_t pipe_slots(const tb_cuda_device *device, const fast_kernel *kernel, const tombola_call *call,
+                          int64_t *slot_bytes)
+{
+    int64_t warps = kernel->blocks * TB_PIPE_WARPS, clusters = pipe_clusters(device, kernel);
+    *slot_bytes = ((vectors_of(call) + warps - 1) / warps + 31) / 32 * 512 * TB_PIPE_WARPS;
+    int64_t slots = (device->shared_bytes - (int64_t)kernel->shared_bytes) / *slot_bytes,
+            turns = (call->rows + clusters - 1) / clusters;
+    if (slots > turns) slots = turns;
+    return slots > TB_PIPE_SLOTS ? TB_PIPE_SLOTS : slots;
+}
+
+static bool is_pipe(const fast_kernel *kernel)
+{
+    return kernel == &fast_kernels[FLAT_PIPE_C8] || kernel == &fast_kernels[FLAT_PIPE_C16];
+}
+
+static unsigned fast_shared(const tb_cuda_device *device, const fast_kernel *kernel, const tombola_call *call)
 {
     if (!kernel->staged) return kernel->shared_bytes;
-    if (kernel >= &fast_kernels[WIDE_C1]) return kernel->shared_bytes + wide_stage(kernel, call);
+    if (is_pipe(kernel)) {
+        int64_t slot_bytes, slots = pipe_slots(device, kernel, call, &slot_bytes);
+        return slots ? kernel->shared_bytes + (unsigned)(slots * slot_bytes) : 1u << 30;
+    }
     int64_t tile = call->dtype == TOMBOLA_F32 ? 2048 : 1024,
             share = (vectors_of(call) + kernel->blocks - 1) / kernel->blocks;
     int64_t bytes = kernel->shared_bytes + (share + tile - 1) / tile * tile * 16;
@@ -155,7 +166,7 @@ static bool fast_fits(const tb_cuda_device *device, const fast_kernel *kernel, c
     if (kernel->blocks > 8 && device->major >= 12)
         return false; /* clusters of 16 are a data centre device's */
     if (kernel == &fast_kernels[FLAT_C1] && call->vocab_size > 1 << 20) return false;
-    return (int64_t)fast_shared(kernel, call) <= device->shared_bytes;
+    return (int64_t)fast_shared(device, kernel, call) <= device->shared_bytes;
 }
 
 /* The kernel for a batch: many blocks a row where rows are few; enough of a row for each block. The numbers
@@ -174,9 +185,12 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
                      : vectors > 512    ? C1_256
                                         : C1_512;
     } else {
-        if (rows <= sms / 16 && vectors >= 16 * 256) order[n++] = FLAT_C16;
-        if (rows >= sms * 3 / 2 && vectors >= 4 * 1024) order[n++] = FLAT_C1;
-        if (vectors >= 8 * 256) order[n++] = FLAT_C8;
+        const bool long_rows = vectors >= 8 * 256, few = rows <= sms / 16 - 1;
+        int64_t bytes, slots = pipe_slots(device, &fast_kernels[FLAT_PIPE_C8], call, &bytes);
+        /* two rows at least, or reading waits for weighing */
+        const bool too_long = slots < 2 && rows > pipe_clusters(device, &fast_kernels[FLAT_PIPE_C8]);
+        if (long_rows && (few || too_long)) order[n++] = FLAT_PIPE_C16;
+        if (long_rows) order[n++] = FLAT_PIPE_C8;
         order[n++] = FLAT_C1;
         order[n++] = FLAT_C8;
     }
@@ -185,65 +199,35 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     return FAST_KERNELS;
 }
 
-/* The wide kernel, for the rows that were left: as many clusters as are resident take turns at them. The
- * numbers of rows are measured on 132 multiprocessors. */
-static void add_wide(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call, int forced)
-{
-    int64_t rows = call->rows, sms = device->multiprocessors, vectors = vectors_of(call);
-    /* clusters that are resident: a part of the device is too small for another wide one */
-    const int64_t resident[] = {2 * sms, 2 * (sms / 2), 3 * (sms / 8 - 1), 2 * (sms / 16 - 1)};
-    int choice = forced;
-    if (choice == FAST_KERNELS) {
-        choice = WIDE_C1;
-        if (vectors >= 2 * 1024) choice = WIDE_C2;
-        if (rows <= resident[WIDE_C8 - WIDE_C1] && vectors >= 8 * 512) choice = WIDE_C8;
-        if (rows <= resident[WIDE_C16 - WIDE_C1] && vectors >= 16 * 512 && device->major < 12)
-            choice = WIDE_C16;
-        if (!fast_fits(device, &fast_kernels[choice], call)) choice = WIDE_C1;
-    }
-    const fast_kernel *kernel = &fast_kernels[choice];
-    int64_t most = resident[choice - WIDE_C1];
-    if (most < 1) most = 1;
-    plan->launch[plan->launch_count++] =
-        (tb_cuda_launch){.kernel = fast_names[choice][call->dtype],
-                         .grid = (unsigned)(rows < most ? rows : most) * kernel->blocks,
-                         .threads = kernel->threads,
-                         .cluster = kernel->blocks,
-                         .shared_bytes = fast_shared(kernel, call)};
-}
-
-/* Adds a fast kernel and the one behind it; false where none serves the call. */
+/* Adds a fast kernel; false where none serves the call. */
 static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                      const char *forced)
 {
     fast_chain chain = read_chain(call);
     if (!fast_serves(call, &chain)) return false;
     int choice = FAST_KERNELS;
+    const bool flat = !chain.filtered || (chain.only_min_p && !call->ranks && !call->kept_ids);
     if (!forced) {
-        choice = choose_fast(device, call, chain.filtered);
+        choice = FAST_KERNELS;
+        if (flat) choice = choose_fast(device, call, false);
+        if (chain.filtered && choice != FLAT_PIPE_C8 && choice != FLAT_PIPE_C16)
+            choice = choose_fast(device, call, true);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
             if (!strcmp(forced, fast_kernels[i].name) && fast_fits(device, &fast_kernels[i], call))
                 choice = i;
         if (choice < FLAT_C1 && !chain.filtered) return false;
-        if (choice >= FLAT_C1 && choice < WIDE_C1 &&
-            (chain.filtered && (!chain.only_min_p || call->ranks || call->kept_ids)))
-            return false;
+        if (choice >= FLAT_C1 && choice < FAST_KERNELS && !flat) return false;
     }
     if (choice == FAST_KERNELS) return false;
-    plan->workspace_bytes = round_up((size_t)call->rows * 4);
-    if (choice >= WIDE_C1) { /* forced: for all rows */
-        add(plan, "tombola_wide_leave", (unsigned)((call->rows + 127) / 128), 128);
-        add_wide(plan, device, call, choice);
-        return true;
-    }
     const fast_kernel *kernel = &fast_kernels[choice];
+    const int64_t resident = is_pipe(kernel) ? pipe_clusters(device, kernel) : call->rows,
+                  teams = call->rows < resident ? call->rows : resident;
     plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = fast_names[choice][call->dtype],
-                                                          .grid = (unsigned)call->rows * kernel->blocks,
+                                                          .grid = (unsigned)teams * kernel->blocks,
                                                           .threads = kernel->threads,
                                                           .cluster = kernel->blocks,
-                                                          .shared_bytes = fast_shared(kernel, call)};
-    add_wide(plan, device, call, FAST_KERNELS);
+                                                          .shared_bytes = fast_shared(device, kernel, call)};
     return true;
 }
 
@@ -393,11 +377,13 @@ static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 }
 
 const char *const tb_cuda_variants[] = {
-    "generic",       "generic_c1",    "generic_c2",     "generic_c4",    "generic_c8",    "generic_c16",
-    "whole_c1",      "whole_c2",      "whole_c4",       "whole_c8",      "whole_c16",     "stream_c1_512",
-    "stream_c1_256", "stream_c2_512", "stream_c1_512r", "stream_c4_256", "stream_c8_256", "stream_c16_256",
-    "flat_c1_512",   "flat_c8_256",   "flat_c16_256",   "wide_c1_512",   "wide_c2_512",   "wide_c8_256",
-    "wide_c16_256",  "pick_256",      "pick_512",       "pick_1024",     "rejection",     NULL,
+    "generic",       "generic_c1",     "generic_c2",     "generic_c4",
+    "generic_c8",    "generic_c16",    "whole_c1",       "whole_c2",
+    "whole_c4",      "whole_c8",       "whole_c16",      "stream_c1_512",
+    "stream_c1_256", "stream_c2_512",  "stream_c1_512r", "stream_c4_256",
+    "stream_c8_256", "stream_c16_256", "flat_c1_512",    "flat_c8_256",
+    "flat_c16_256",  "flat_pipe_c8",   "flat_pipe_c16",  "pick_256",
+    "pick_512",      "pick_1024",      "rejection",      NULL,
 };
 
 /* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
@@ -440,10 +426,8 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
     } else {
         return plan; /* does not do this call */
     }
-    /* The workspace: what a fast kernel says of each row (u32 [rows]), then each row's next offset (u64
-     * [rows]). Kernels find the second part by the number of rows. */
-    if (call->advance_offsets) {
-        plan.workspace_bytes = round_up((size_t)call->rows * 4) + round_up((size_t)call->rows * 8);
+    if (call->advance_offsets) { /* the workspace: each row's next offset (u64 [rows]) */
+        plan.workspace_bytes = round_up((size_t)call->rows * 8);
         add(&plan, "tombola_advance", (unsigned)((call->rows + 127) / 128), 128);
     }
     return plan;

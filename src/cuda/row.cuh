@@ -96,10 +96,10 @@ TB_DEV void tb_gpu_resolve(const tb_cuda_params &params, int64_t index, tb_gpu_r
 }
 
 /* Where a call with advance_offsets keeps each row's next offset until the kernel tombola_advance stores
- * them: behind the workspace's first part, one u32 per row, which is the fast kernels'. */
+ * them. */
 TB_DEV uint64_t *tb_next_offsets(const tb_cuda_params &params)
 {
-    return (uint64_t *)((char *)params.workspace + ((size_t)params.call.rows * 4 + 255) / 256 * 256);
+    return (uint64_t *)params.workspace;
 }
 
 /* The 64 random bits of a draw of method EXACT. */

@@ -58,11 +58,13 @@ static void check_plan(const tb_cuda_device *device, const tombola_call *call, c
     }
     if (call->advance_offsets) {
         assert_string_equal(plan->launch[plan->launch_count - 1].kernel, "tombola_advance");
-        assert_true(plan->workspace_bytes >= (size_t)call->rows * 12);
+        assert_true(plan->workspace_bytes >= (size_t)call->rows * 8);
     }
-    /* A kernel that says of each row whether it is done needs a word for it. */
-    if (strstr(plan->launch[0].kernel, "stream") || strstr(plan->launch[0].kernel, "flat"))
-        assert_true(plan->workspace_bytes >= (size_t)call->rows * 4);
+    /* The fast kernels serve all rows of a call in one launch, without a workspace. */
+    if (strstr(plan->launch[0].kernel, "stream") || strstr(plan->launch[0].kernel, "flat")) {
+        assert_int_equal(plan->launch_count, call->advance_offsets ? 2 : 1);
+        if (!call->advance_offsets) assert_int_equal(plan->workspace_bytes, 0);
+    }
 }
 
 /* Outputs and chains in their usual combinations. */
@@ -179,6 +181,30 @@ static void a_forced_variant_is_used_or_refused(void **state)
     assert_string_equal(plan.launch[0].kernel, "tombola_generic");
 }
 
+/* No filter, or min_p alone: one launch, of the pipelined flat kernel where there are clusters, its rows in
+ * turn through as many clusters as are resident. Ranks and kept ids are the streaming kernels'. */
+static void flat_rows(void **state)
+{
+    (void)state;
+    tombola_step step = {.kind = TOMBOLA_MIN_P, .value = 0.05f};
+    for (int filters = 0; filters < 2; filters++)
+        for (int64_t rows = 1; rows <= 1024; rows *= 2) {
+            tombola_call call = call_of(rows, 128256, TOMBOLA_F32, &step, filters);
+            tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
+            assert_int_equal(plan.launch_count, 1);
+            assert_int_equal(plan.workspace_bytes, 0);
+            assert_int_equal(strncmp(plan.launch[0].kernel, "tombola_flat_pipe_c", 19), 0);
+            assert_true(plan.launch[0].grid <= 132 && plan.launch[0].grid >= plan.launch[0].cluster);
+            call.vocab_size = call.row_stride = 1 << 22; /* a row fits nowhere */
+            assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "pipe"));
+            call.vocab_size = call.row_stride = 128256;
+            call.ranks = int_output;
+            assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "flat"));
+            call.ranks = NULL;
+            assert_null(strstr(tb_cuda_choose(&devices[0], &call, NULL).launch[0].kernel, "pipe"));
+        }
+}
+
 /* Every variant that tests force runs under its own name, or says that it does not do the call. */
 static void variants_run_under_their_names(void **state)
 {
@@ -292,6 +318,7 @@ int main(void)
         cmocka_unit_test(variants_run_under_their_names),
         cmocka_unit_test(whole_rows),
         cmocka_unit_test(lists_of_many_rows),
+        cmocka_unit_test(flat_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
