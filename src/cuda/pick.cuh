@@ -177,10 +177,9 @@ TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, 
             for (int j = 0; j < TB_PICK_UNROLL; j++)
                 tb_pick_append<R>(v[j], tb_whole_index(r, r.part.first + (j0 + j) * 32 + tb_lane()), bound,
                                   segment, room, &n);
-            continue;
         }
 #pragma unroll 1
-        for (int j = 0; j < TB_PICK_UNROLL; j++) { /* the next vector moves to v[0]: little code */
+        for (int j = 0; WEIGH && j < TB_PICK_UNROLL; j++) { /* the next vector moves to v[0]: little code */
             const tb_weigher w = p.row.weigher;
             uint32_t high = 0, low = 0;
 #pragma unroll
