@@ -41,6 +41,7 @@ LAW_FN int tb_pick_kind(const tombola_call *call, const tombola_step *steps)
         call->total_mass || call->entropy || call->given_logprobs || call->given_raw_logprobs ||
         (call->masked_logits && call->masked_logits == call->data))
         return TB_PICK_NEVER;
+    if (tb_wants_top(call) && call->top_raw && call->step_count) return TB_PICK_NEVER; /* a T of 0 has one */
     for (int32_t i = 0; i < call->step_count; i++) {
         const int32_t kind = steps[i].kind;
         if (kind == TOMBOLA_TEMPERATURE && i == 0) continue;
@@ -54,10 +55,7 @@ LAW_FN int tb_pick_kind(const tombola_call *call, const tombola_step *steps)
         }
         filtered = true;
     }
-    if (filtered) {
-        if (tb_wants_top(call) && call->top_raw) return TB_PICK_NEVER;
-        return few ? TB_PICK_BY_COUNT : top_p ? TB_PICK_BY_MASS : TB_PICK_NEVER;
-    }
+    if (filtered) return few ? TB_PICK_BY_COUNT : top_p ? TB_PICK_BY_MASS : TB_PICK_NEVER;
     return tb_wants_top(call) && call->top_count <= TB_PICK_MOST && !call->top_logprobs && !call->kept_ids &&
                    !call->kept_count && !call->kept_mass && !call->probabilities && !call->masked_logits
                ? TB_PICK_BY_COUNT
