@@ -60,11 +60,11 @@ template <int NT> TB_DEV void tb_seek_barrier(void)
     asm volatile("bar.sync 2, %0;" ::"n"(NT - 32) : "memory");
 }
 
-/* The finishers, to the threads of their block that wait. */
+/* The finishers, to the threads of their block that wait (and so are there already). */
 template <int NT, class S> TB_DEV void tb_tell_block(S &s, uint32_t verdict)
 {
     if (threadIdx.x == 0) s.verdict = verdict;
-    asm volatile("bar.arrive 3, %0;" ::"n"(NT) : "memory");
+    asm volatile("bar.sync 3, %0;" ::"n"(NT) : "memory");
 }
 
 /* Whether the row is left, for the threads that do not finish it. */

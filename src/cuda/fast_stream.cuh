@@ -332,6 +332,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             s.bound = bound;
             s.bound_w = bound_w;
         }
+        tb_seek_barrier<NT>();
 
         /* ---- the candidates, to the leader ---- */
         auto caught = [&](int of) {
