@@ -152,10 +152,10 @@ def checks(*_):
     failed = sum(s["failed"] for s in data["suites"])
     if not passed:
         return "The GPU tests have not run on these sources ([`tests/gpu/receipt.json`](tests/gpu/receipt.json); `make gpu-test` does it)."
-    note = ", which says which part is to be repeated" if "pending" in data else ""
+    pending = f" Not settled: {data['pending']}" if "pending" in data else ""
     return (f"On an {data['device'].removeprefix('NVIDIA ')} {passed / 1e6:.2f} million checks of vectors, random calls, anomalies, graphs, streams, "
             "batches and a soak of a million rows found the bits of the reference or of the CPU backend in every output"
-            + (f", but {failed} failed" if failed else "") + f" ([`tests/gpu/receipt.json`](tests/gpu/receipt.json){note}; `make gpu-test` does it).")
+            + (f", but {failed} failed" if failed else "") + f" ([`tests/gpu/receipt.json`](tests/gpu/receipt.json); `make gpu-test` does it).{pending}")
 
 
 def flashinfer(*_):
