@@ -364,14 +364,13 @@ static bool pick_suits(const tb_cuda_device *device, const tombola_call *call)
 static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                      unsigned threads)
 {
-    static const char *const names[] = NAMES("pick");
     if (!threads)
         threads =
             call->rows <= device->multiprocessors ? 1024
             : call->rows <= 2 * device->multiprocessors || tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS
                 ? 512
                 : 256;
-    plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = names[call->dtype],
+    plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = "tombola_pick",
                                                           .grid = (unsigned)call->rows,
                                                           .threads = threads,
                                                           .cluster = 1,

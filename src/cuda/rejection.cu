@@ -149,6 +149,7 @@ TB_CALL void tb_measure_two(tb_room *room, tb_rejection *state, uint64_t a, uint
 }
 
 struct tb_draw_by_rejection {
+    static constexpr bool ANY = true;
     tb_rejection *state;
 
     TB_MEMBER void prepare(tb_room *room)
