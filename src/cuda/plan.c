@@ -453,7 +453,7 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
     } else if (exact && (usual || blocks)) {
         add_generic(&plan, device, call, blocks);
     } else if (usual) {
-        add(&plan, "tombola_rejection", (unsigned)call->rows, row_threads(call->vocab_size));
+        add(&plan, "tombola_generic", (unsigned)call->rows, row_threads(call->vocab_size));
     } else {
         return plan; /* does not do this call */
     }
