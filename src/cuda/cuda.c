@@ -9,6 +9,7 @@
 #include "check.h"
 #include "driver.h"
 #include "embed.h"
+#include "fast_shapes.h"
 #include "params.h"
 #include "plan.h"
 
@@ -118,7 +119,9 @@ static tombola_result add_kernels(tb_cuda *cuda, tb_cu_module module, tombola_er
 
 static tombola_result load_modules(tb_cuda *cuda, tombola_error *error)
 {
+    const bool large = cuda->properties.major >= 9 && cuda->properties.shared_bytes > TB_LARGE_BYTES;
     for (const tb_cuda_image *image = tb_cuda_images; image->name; image++) {
+        if (image->large && !large) continue; /* else the driver would compile its PTX, in vain */
         if (cuda->module_count == MAX_MODULES)
             return tb_fail(error, TOMBOLA_ERROR_UNSUPPORTED, "", "more than %d kernel modules", MAX_MODULES);
         tb_cu_module module;

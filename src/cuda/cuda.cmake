@@ -63,20 +63,35 @@ set(archs ${TOMBOLA_CUDA_ARCHS})
 if(NOT archs)
   set(archs 80 86 89 90)
   if(nvcc_major GREATER 12 OR nvcc_minor GREATER 7)
-    list(APPEND archs 100 120 120-virtual)
+    list(APPEND archs 100 120 100-virtual)
   else()
     list(APPEND archs 90-virtual)
   endif()
 endif()
 string(REPLACE ";" " " embed_targets "${archs}")
+# The sources tell devices apart by whether they have clusters, and by nothing else, and nvcc's front half takes
+# as long as a good part of the rest: so it runs once for 80 to 89, once for 90, and once for all from 100 on
+# (whose PTX differs in the name of the target only; that of 90 is another optimiser's).
+# The kernels of the modules *_large need clusters and more shared memory than 8x and 12x have.
 set(gencode "")
+set(gencode_large "")
 foreach(arch ${archs})
+  set(virtual ${arch})
+  if(arch MATCHES "^8[0-9]$")
+    set(virtual 80)
+  elseif(arch MATCHES "^1[0-9][0-9]$")
+    set(virtual 100)
+  endif()
   if(arch MATCHES "^([0-9]+[af]?)-virtual$")
-    list(APPEND gencode -gencode arch=compute_${CMAKE_MATCH_1},code=compute_${CMAKE_MATCH_1})
+    set(one -gencode arch=compute_${CMAKE_MATCH_1},code=compute_${CMAKE_MATCH_1})
   elseif(arch MATCHES "^[0-9]+[af]?$")
-    list(APPEND gencode -gencode arch=compute_${arch},code=sm_${arch})
+    set(one -gencode arch=compute_${virtual},code=sm_${arch})
   else()
-    message(FATAL_ERROR "TOMBOLA_CUDA_ARCHS holds '${arch}'; give numbers such as 90 or 120-virtual")
+    message(FATAL_ERROR "TOMBOLA_CUDA_ARCHS holds '${arch}'; give numbers such as 90 or 100-virtual")
+  endif()
+  list(APPEND gencode ${one})
+  if(NOT arch MATCHES "^8[0-9]|^12[0-9][af]?$")
+    list(APPEND gencode_large ${one})
   endif()
 endforeach()
 
@@ -92,16 +107,25 @@ set(embed_table "")
 set(fatbins "")
 foreach(file ${cuda_modules})
   set(fatbin ${cuda_folder}/${file}.fatbin)
+  set(targets ${gencode})
+  set(large false)
+  if(file MATCHES "_large_")
+    set(targets ${gencode_large})
+    set(large true)
+  endif()
+  if(NOT targets)
+    continue()
+  endif()
   add_custom_command(OUTPUT ${fatbin}
-    COMMAND ${TOMBOLA_NVCC} -fatbin ${nvcc_flags} ${gencode} -MD -MF ${fatbin}.d -MT ${fatbin}
+    COMMAND ${TOMBOLA_NVCC} -fatbin ${nvcc_flags} ${targets} -MD -MF ${fatbin}.d -MT ${fatbin}
             -o ${fatbin} ${PROJECT_SOURCE_DIR}/src/cuda/${file}.cu
     DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/${file}.cu
     DEPFILE ${fatbin}.d
-    COMMENT "Compiling the kernels of src/cuda/${file}.cu for ${embed_targets}"
+    COMMENT "Compiling the kernels of src/cuda/${file}.cu"
     VERBATIM)
   list(APPEND fatbins ${fatbin})
   string(APPEND embed_images "EMBED(${file}, \"${fatbin}\")\n")
-  string(APPEND embed_table "    {\"${file}\", tb_cuda_image_${file}},\n")
+  string(APPEND embed_table "    {\"${file}\", tb_cuda_image_${file}, ${large}},\n")
 endforeach()
 configure_file(src/cuda/embed.c.in ${cuda_folder}/embed.c @ONLY)
 set_source_files_properties(${cuda_folder}/embed.c PROPERTIES

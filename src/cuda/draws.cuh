@@ -6,9 +6,25 @@
 
 #include "select.cuh"
 
+/* For calls that want neither tokens nor what is said of them (logprobs, ranks, entropy, given tokens): no
+ * code for that (ANY). */
+struct tb_draw_nothing {
+    static constexpr bool ANY = false;
+
+    TB_MEMBER void prepare(tb_room *)
+    {
+    }
+
+    TB_MEMBER void draw(tb_room *, int64_t, uint32_t, uint32_t)
+    {
+    }
+};
+
 /* Draws from the kept set by inverse transform: prefix sums in index order, of the tokens of a listed set,
  * else of the chunks. */
 struct tb_draw_exactly {
+    static constexpr bool ANY = true;
+
     TB_MEMBER void prepare(tb_room *room)
     {
         if (!room->outcome.ordered) {

@@ -2,9 +2,12 @@
 #ifndef TB_CUDA_EMBED_H
 #define TB_CUDA_EMBED_H
 
+#include <stdbool.h>
+
 typedef struct tb_cuda_image {
     const char *name; /* of its .cu file, without the suffix */
     const void *data;
+    bool large; /* its kernels need clusters and more shared memory than TB_LARGE_BYTES */
 } tb_cuda_image;
 
 extern const tb_cuda_image tb_cuda_images[]; /* ends with a NULL name */

@@ -12,6 +12,8 @@
 #define TB_STREAM_C8_256_BYTES 102784  /* and its share of the row */
 #define TB_STREAM_C16_256_BYTES 144128 /* likewise */
 
+#define TB_LARGE_BYTES 101376 /* what a block can have on the smaller devices with clusters, 12.x */
+
 #define TB_FLAT_C1_512_BYTES 8832
 #define TB_FLAT_C8_256_BYTES 8832
 #define TB_FLAT_C16_256_BYTES 9088

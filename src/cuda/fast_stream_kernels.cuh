@@ -1,6 +1,7 @@
 /*
  * The instances of the streaming kernel for one dtype, TB_KERNEL_DTYPE with the suffix TB_KERNEL_SUFFIX:
- * tombola_stream_c<blocks a row>_<threads>_<suffix>. plan.c knows these names and the shared memory.
+ * tombola_stream_c<blocks a row>_<threads>_<suffix>. plan.c knows these names and the shared memory. With
+ * TB_KERNEL_LARGE those that need more of it than TB_LARGE_BYTES, which devices that have no more do not get.
  *
  * With a row that is left its blocks go on to the code for any kept set (fast_wide.cuh), in the same shared
  * memory.
@@ -91,12 +92,18 @@ TB_DEV void tb_stream_kernel(const tb_cuda_params &params)
 /* Vectors a tile: 32 elements a thread, so that the sum of a tile has depth 5. */
 #define TB_TILE (TB_KERNEL_DTYPE == TOMBOLA_F32 ? 8 : 4)
 
+#ifndef TB_KERNEL_LARGE
 TB_KERNEL(c1_512r, 1, 512, 1, TB_TILE, false, 2048, 2048, 75, 4000, TB_STREAM_C1_512R_BYTES)
 TB_KERNEL(c1_512, 1, 512, 2, TB_TILE, false, 2048, 2048, 0, 4000, TB_STREAM_C1_512_BYTES)
 TB_KERNEL(c1_256, 1, 256, 4, TB_TILE, false, 1024, 1024, 92, 4000, TB_STREAM_C1_256_BYTES)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-TB_KERNEL(c2_512, 2, 512, 1, TB_TILE, false, 2048, 1536, 64, 4000, TB_STREAM_C2_512_BYTES)
 TB_KERNEL(c4_256, 4, 256, 2, TB_TILE, false, 2048, 768, 0, 2048, TB_STREAM_C4_256_BYTES)
+#endif
+#else
+TB_KERNEL(c2_512, 2, 512, 1, TB_TILE, false, 2048, 1536, 64, 4000, TB_STREAM_C2_512_BYTES)
 TB_KERNEL(c8_256, 8, 256, 1, TB_TILE, true, 2048, 512, 0, 1024, TB_STREAM_C8_256_BYTES)
 TB_KERNEL(c16_256, 16, 256, 1, TB_TILE, true, 2048, 512, 0, 512, TB_STREAM_C16_256_BYTES)
+static_assert(TB_STREAM_C2_512_BYTES > TB_LARGE_BYTES && TB_STREAM_C8_256_BYTES > TB_LARGE_BYTES &&
+                  TB_STREAM_C16_256_BYTES > TB_LARGE_BYTES,
+              "not for the large module");
 #endif

@@ -345,16 +345,17 @@ TB_DEV void tb_write_outputs(tb_room *room, int64_t index, uint64_t total_mass, 
     const tb_weigher weigher = room->source.weigher;
     const tb_weigher raw = tb_make_weigher(weigher.probabilities, weigher.maximum);
     const uint64_t all = tb_floor_of_all(room->source.facts, weigher.probabilities);
-    bool drawing = tb_gpu_draws(call), top = call.top_count > 0 && (call.top_ids || call.top_logprobs);
+    bool drawing = Draws::ANY && tb_gpu_draws(call),
+         top = call.top_count > 0 && (call.top_ids || call.top_logprobs);
     bool raw_top = top && call.top_raw, writes = room->source.team.rank == 0;
     uint64_t raw_mass = 0;
-    if (call.raw_logprobs || call.given_raw_logprobs || (raw_top && call.top_logprobs)) {
+    if ((Draws::ANY && (call.raw_logprobs || call.given_raw_logprobs)) || (raw_top && call.top_logprobs)) {
         tb_share(&room->source.weigher, raw);
         raw_mass = tb_measure(room, all, false).mass;
         tb_share(&room->source.weigher, weigher);
     }
-    if (drawing || call.kept_mass || call.kept_count || call.probabilities || call.entropy ||
-        call.given_logprobs || (top && !raw_top && call.top_logprobs))
+    if (drawing || call.kept_mass || call.kept_count || call.probabilities || (Draws::ANY && call.entropy) ||
+        (Draws::ANY && call.given_logprobs) || (top && !raw_top && call.top_logprobs))
         tb_weigh_set(room);
     const tb_set set = room->set;
     bool ordered = set.listed && (drawing || call.kept_ids || call.probabilities || call.masked_logits);
@@ -377,7 +378,7 @@ TB_DEV void tb_write_outputs(tb_room *room, int64_t index, uint64_t total_mass, 
     }
     __syncthreads();
 
-    if (call.entropy) {
+    if (Draws::ANY && call.entropy) {
         float entropy = tb_entropy(room);
         if (threadIdx.x == 0 && writes) call.entropy[index] = entropy;
     }
@@ -393,8 +394,8 @@ TB_DEV void tb_write_outputs(tb_room *room, int64_t index, uint64_t total_mass, 
     if (call.probabilities) tb_write_probabilities(room, index);
     if (call.masked_logits && !in_place) tb_write_masked(room, index);
     if (drawing) tb_write_draws(room, index, draws);
-    if (call.given_logprobs) tb_write_given(room, index, false);
-    if (call.given_raw_logprobs) tb_write_given(room, index, true);
+    if (Draws::ANY && call.given_logprobs) tb_write_given(room, index, false);
+    if (Draws::ANY && call.given_raw_logprobs) tb_write_given(room, index, true);
     if (ids && !ordered) tb_write_ids(room, index);
     if (top) {
         tb_set from = set;

@@ -135,9 +135,12 @@ template <int dtype> TB_DEV uint32_t tb_pick_bound(const tb_pick_block<dtype> &p
 
 #define TB_PICK_UNROLL 4
 
-/* Lists the warp's tokens that reach the bound, in index order, while there is room. Returns their number.
- * WEIGH: this thread's share of the mass of all tokens in *mass, the weigher being known. */
-template <bool WEIGH, int dtype>
+enum { TB_PICK_LOOK, TB_PICK_LISTS, TB_PICK_WEIGHS };
+
+/* The greatest of this thread's tokens, and the warp's oddities. TB_PICK_LISTS: lists the warp's tokens that
+ * reach the bound, in index order, while there is room, and returns their number. TB_PICK_WEIGHS: does, and
+ * adds this thread's share of the mass of all tokens to *mass, the weigher being known. */
+template <int HOW, int dtype>
 TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, uint64_t *segment,
                              uint32_t room, float *greatest, uint32_t *flags, uint64_t *mass)
 {
@@ -152,34 +155,22 @@ TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, 
 #pragma unroll 1
     for (uint32_t j0 = 0; j0 < loads; j0 += TB_PICK_UNROLL) {
         uint4 v[TB_PICK_UNROLL];
-        if (j0 + TB_PICK_UNROLL <= r.part.inner) {
-#pragma unroll
-            for (int j = 0; j < TB_PICK_UNROLL; j++) v[j] = tb_whole_load(from + j * 512);
-        } else {
-#pragma unroll
-            for (int j = 0; j < TB_PICK_UNROLL; j++) {
-                uint32_t vector = r.part.first + (j0 + j) * 32 + tb_lane();
-                v[j] = make_uint4(none, none, none, none);
-                if (vector >= r.part.end) continue;
-                v[j] = tb_whole_inside<R>(r.part, vector)
-                           ? tb_whole_load(from + j * 512)
-                           : tb_whole_load_edge<R>(from + j * 512, tb_whole_index(r, vector), r.part.length,
-                                                   none);
-            }
-        }
+        tb_whole_load_vectors(r, j0, from, none, v);
         from += TB_PICK_UNROLL * 512;
         if (probabilities) negative |= tb_whole_negative<R>(v);
         float most = tb_whole_greatest<R>(v, &nan);
         top = fmaxf(top, most);
-        if (!WEIGH && !__any_sync(TB_WHOLE_WARP, most >= bound)) continue;
-        if (!WEIGH) {
+        if (HOW == TB_PICK_LOOK) continue;
+        if (HOW == TB_PICK_LISTS && !__any_sync(TB_WHOLE_WARP, most >= bound)) continue;
+        if (HOW == TB_PICK_LISTS) {
 #pragma unroll
             for (int j = 0; j < TB_PICK_UNROLL; j++)
                 tb_pick_append<R>(v[j], tb_whole_index(r, r.part.first + (j0 + j) * 32 + tb_lane()), bound,
                                   segment, room, &n);
         }
 #pragma unroll 1
-        for (int j = 0; WEIGH && j < TB_PICK_UNROLL; j++) { /* the next vector moves to v[0]: little code */
+        for (int j = 0; HOW == TB_PICK_WEIGHS && j < TB_PICK_UNROLL;
+             j++) { /* the next vector moves to v[0]: little code */
             const tb_weigher w = p.row.weigher;
             uint32_t high = 0, low = 0;
 #pragma unroll
@@ -238,23 +229,21 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     uint32_t begin = each * tb_warp(), room = each;
     p.row.bound = all ? p.least : tb_pick_bound(p, fraction, loads);
     if (by_mass) { /* the greatest first */
-        const uint32_t bound = p.row.bound;
-        p.row.bound = TB_KEY_POS_INF;
-        tb_pick_read<false>(p, probabilities, s->place, 0, &top, &flags, &p.mass);
-        p.row.bound = bound;
+        tb_pick_read<TB_PICK_LOOK>(p, probabilities, s->place, 0, &top, &flags, &p.mass);
         tb_pick_tell(p, top, flags, 0);
         if (p.row.greatest >= TB_KEY_POS_INF || p.row.greatest < p.least) return false;
         p.row.weigher = tb_make_weigher(probabilities, law_key_value(p.row.greatest));
         if (chain.temperature != 1.0f && !tb_set_temperature(&p.row.weigher, chain.temperature)) return false;
         if (p.row.weigher.flat) return false;
-        if (!all && !tb_pick_promises(p, law_key_value(bound), chain.p, loads)) return false;
+        if (!all && !tb_pick_promises(p, law_key_value(p.row.bound), chain.p, loads)) return false;
     }
 #pragma unroll 1
     for (int attempt = 0; attempt < TB_PICK_TRIES; attempt++) {
         uint64_t mass = 0;
-        uint32_t n = by_mass
-                         ? tb_pick_read<true>(p, probabilities, s->place + begin, room, &top, &flags, &mass)
-                         : tb_pick_read<false>(p, probabilities, s->place + begin, room, &top, &flags, &mass);
+        uint32_t n =
+            by_mass
+                ? tb_pick_read<TB_PICK_WEIGHS>(p, probabilities, s->place + begin, room, &top, &flags, &mass)
+                : tb_pick_read<TB_PICK_LISTS>(p, probabilities, s->place + begin, room, &top, &flags, &mass);
         const bool full = __syncthreads_or(n > room); /* and the last attempt's words have been read */
         tb_pick_tell(p, top, flags, n);
         const bool there = tb_lane() < blockDim.x / 32;
@@ -348,12 +337,18 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
     return true;
 }
 
-template <int dtype> TB_DEV void tb_pick_serve(const tb_cuda_params &params, char *memory, int64_t index)
+TB_DEV void tb_pick_serve(const tb_cuda_params &params, char *memory, int64_t index)
 {
-    if (tb_pick_run<dtype>(params, memory, index)) return;
+    bool served;
+    if (params.call.dtype == TOMBOLA_F32)
+        served = tb_pick_run<TOMBOLA_F32>(params, memory, index);
+    else if (params.call.dtype == TOMBOLA_F16)
+        served = tb_pick_run<TOMBOLA_F16>(params, memory, index);
+    else
+        served = tb_pick_run<TOMBOLA_BF16>(params, memory, index);
+    if (served) return;
     __syncthreads();
-    tb_draw_exactly draws;
-    tb_run_row(params, index, (tb_room *)memory, draws);
+    tb_run_row(params, index, (tb_room *)memory, tb_draw_nothing());
 }
 
 #endif

@@ -271,6 +271,28 @@ TB_DEV uint4 tb_whole_load(const char *at)
 #endif
 }
 
+/* A lane's vectors number j0 to j0 + U - 1 of its part, of which the first is at `from`; `none` is in all
+ * elements that are not the part's. */
+template <class R, int U>
+TB_DEV void tb_whole_load_vectors(const R &r, uint32_t j0, const char *from, uint32_t none, uint4 (&v)[U])
+{
+    if (j0 + U <= r.part.inner) {
+#pragma unroll
+        for (int j = 0; j < U; j++) v[j] = tb_whole_load(from + j * 512);
+    } else {
+#pragma unroll
+        for (int j = 0; j < U; j++) {
+            uint32_t vector = r.part.first + (j0 + j) * 32 + tb_lane();
+            v[j] = make_uint4(none, none, none, none);
+            if (vector >= r.part.end) continue;
+            v[j] =
+                tb_whole_inside<R>(r.part, vector)
+                    ? tb_whole_load(from + j * 512)
+                    : tb_whole_load_edge<R>(from + j * 512, tb_whole_index(r, vector), r.part.length, none);
+        }
+    }
+}
+
 /* ---- the first look ---- */
 
 /* Greatest of some vectors, NaN excluded; *nan tells of NaN. */
@@ -362,22 +384,8 @@ TB_DEV uint32_t tb_whole_read(R &r, const tb_cuda_params &params, bool located, 
 #pragma unroll 1
     for (uint32_t j0 = 0; j0 < loads || !parsed; j0 += TB_WHOLE_UNROLL) {
         uint4 v[TB_WHOLE_UNROLL];
-        bool inner = j0 + TB_WHOLE_UNROLL <= r.part.inner;
-        if (inner) {
-#pragma unroll
-            for (int j = 0; j < TB_WHOLE_UNROLL; j++) v[j] = tb_whole_load(from + j * 512);
-        } else {
-#pragma unroll
-            for (int j = 0; j < TB_WHOLE_UNROLL; j++) {
-                uint32_t vector = r.part.first + (j0 + j) * 32 + tb_lane();
-                v[j] = make_uint4(none, none, none, none);
-                if (vector >= r.part.end) continue;
-                v[j] = tb_whole_inside<R>(r.part, vector)
-                           ? tb_whole_load(from + j * 512)
-                           : tb_whole_load_edge<R>(from + j * 512, tb_whole_index(r, vector), r.part.length,
-                                                   none);
-            }
-        }
+        const bool inner = j0 + TB_WHOLE_UNROLL <= r.part.inner;
+        tb_whole_load_vectors(r, j0, from, none, v);
         if (!parsed) tb_whole_parse(params, located, slot, &r.s->chain);
         parsed = true;
 #pragma unroll

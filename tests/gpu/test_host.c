@@ -24,7 +24,8 @@
 
 /* ---- what stands in for the kernels ---- */
 
-const tb_cuda_image tb_cuda_images[] = {{"one", "first image"}, {"two", "second image"}, {0, 0}};
+const tb_cuda_image tb_cuda_images[] = {
+    {"one", "first image", false}, {"two", "second image", true}, {0, 0, false}};
 const char tb_cuda_targets[] = "90";
 
 static tb_cuda_plan next_plan;
@@ -126,7 +127,17 @@ static void creation(void **state)
     cuda = tb_cuda_create(&error);
     assert_non_null(cuda);
     assert_int_equal(fake.retained, 0);
+    assert_int_equal(fake.modules, 1); /* the large one is not for it, */
     assert_int_equal(fake.wide_clusters, 0);
+    tb_cuda_destroy(cuda);
+    nothing_left();
+
+    fake_reset(); /* nor for one with clusters but little shared memory */
+    fake.major = 12;
+    fake.shared_optin = 101376;
+    cuda = tb_cuda_create(&error);
+    assert_non_null(cuda);
+    assert_int_equal(fake.modules, 1);
     tb_cuda_destroy(cuda);
     nothing_left();
 }
