@@ -225,24 +225,17 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
 
     /* ---- second look ---- */
     const float maximum = law_key_value(greatest), c = s.chain.scale, least_t = s.least_t;
-    uint32_t high = 0, low = 0, kept = 0, lowest = 0xffffffffu;
+    uint32_t kept = 0, lowest = 0xffffffffu;
     const float factor = c * -0x1p-6f;
-    auto weigh_vector = [&](const uint4 &v, auto filtered) {
-#pragma unroll
-        for (int e = 0; e < width; e++) {
-            const float x = tb_element<dtype>(v, e);
-            uint32_t h, l;
-            if (decltype(filtered)::value) {
-                float t = law_exponent(x, maximum, c); /* NaN and -inf weigh 0 */
-                tb_weigh(t >= least_t ? t : -64.0f, &h, &l);
-            } else {
-                tb_weigh_scaled(tb_scaled_exponent(x, maximum, factor), -64.0f, &h, &l);
-            }
-            high += h;
-            low += l;
-        }
-    };
     auto weigh_chunk = [&](auto filtered) {
+        tb_weight_sum sum;
+        sum.clear();
+        /* u of the element's t = -64 * u; 1, which weighs 0, where it is not kept, NaN or -inf */
+        auto exponent = [&](float x) {
+            if (!decltype(filtered)::value) return tb_scaled_exponent(x, maximum, factor);
+            const float t = law_exponent(x, maximum, c);
+            return t >= least_t ? t * -0x1p-6f : 1.0f;
+        };
 #pragma unroll 1
         for (int j0 = 0; j0 < loads; j0 += U) {
             uint4 v[U];
@@ -253,10 +246,12 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
                 load_block(j0, v);
             }
 #pragma unroll
-            for (int j = 0; j < U; j++) weigh_vector(v[j], filtered);
-            high -= TB_HIGH_BIAS * (uint32_t)(U * width);
-            low -= TB_LOW_BIAS * (uint32_t)(U * width);
+            for (int j = 0; j < U; j++)
+#pragma unroll
+                for (int e = 0; e < width; e += 2)
+                    sum.add(exponent(tb_element<dtype>(v[j], e)), exponent(tb_element<dtype>(v[j], e + 1)));
         }
+        return sum.total();
     };
     if (greedy || equal || call.kept_count)
         tb_flat_look<dtype>(slice, first, end, maximum, c, least_t, equal, least, &kept, &lowest);
@@ -264,13 +259,12 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     if (equal || greedy) {
         mass = (uint64_t)kept << 40;
     } else if (least_t == -64.0f && c >= TB_LEAST_SCALE && !(status & TOMBOLA_ROW_NAN)) {
-        weigh_chunk(tb_flag<false>());
+        mass = weigh_chunk(tb_flag<false>());
     } else {
-        weigh_chunk(tb_flag<true>());
+        mass = weigh_chunk(tb_flag<true>());
     }
     {
-        tb_flat_mass mine = {tb_warp_sum64(mass + tb_join(high, low)), tb_warp_sum(kept),
-                             tb_warp_min(lowest)};
+        tb_flat_mass mine = {tb_warp_sum64(mass), tb_warp_sum(kept), tb_warp_min(lowest)};
         if (lane == 0 && warp < WARPS) s.sum[warp] = mine;
     }
     __syncthreads();

@@ -2,14 +2,18 @@
  * The flat kernel for many rows: rows follow each other through a cluster of C blocks, so that memory is read
  * all the time, whatever the rows in the cluster wait for.
  *
- * A row is cut into a contiguous chunk for each of the cluster's C * TB_PIPE_WARPS warps. A warp has room for
- * `slots` chunks, of as many rows, in shared memory, which bulk copies fill: it asks for the chunk of the row
- * after next as soon as it is done with one. When a chunk is there the warp takes its maximum and tells it to
- * all warps (a message to each block). When all have said theirs, the warp weighs its chunk and tells the
- * mass to the block whose turn the row is. No barrier stands between the warps of a block: each takes what is
- * ready.
- * More warps of a block: one finds rows and reduces their chains, some rows ahead; others draw, every C-th
- * row, while the rest works on rows behind it: they find the chunk and weigh it again (from L2).
+ * A row is cut into a contiguous chunk for each of the cluster's C * TB_PIPE_WARPS warps that weigh. A block
+ * has room for its share of `slots` rows in shared memory. Warps of their own keep each of these things
+ * going:
+ * - one asks for a row's share, by bulk copies, as soon as the one before in its place was weighed
+ * - TB_PIPE_LOOKERS look: when a share is there they take its maximum and tell it to all blocks (a message
+ *   from each to each block), some rows ahead of those that are weighed
+ * - TB_PIPE_WARPS weigh: when all maxima of a row have come each weighs its chunk, and tells the mass to the
+ *   block whose turn the row is
+ * - one finds rows and reduces their chains, some rows ahead
+ * - others draw, every C-th row, while the rest works on rows behind it: they find the chunk and weigh it
+ *   again (from L2).
+ * No barrier stands between the warps of a block: each takes what is ready.
  *
  * Rows of all kinds are served: see tb_pipe_kind.
  */
@@ -18,11 +22,12 @@
 
 #include "fast_flat_pipe_parts.cuh"
 
-/* A message of row i reuses the place of row i - TB_PIPE_RING. A warp that sends row i's maximum has room for
- * it, so it has weighed row i - slots and knew all maxima of it; whoever sent one of these had weighed
- * i - 2 slots: with slots <= TB_PIPE_RING / 2 all have read the maxima of row i - TB_PIPE_RING. And
- * row i is known to a block only when its drawing warps and all others are done with row i - TB_PIPE_KNOWN,
- * so masses cannot come before the block has drawn that row. */
+/* A message of row i reuses the place of row i - TB_PIPE_RING. A warp that sends a maximum of row i has seen
+ * its part of the share, so the warps with chunks there had weighed row i - slots, for which they had read
+ * all maxima of it; whoever sent one of these had seen the chunks of row i - slots, whose warps had weighed
+ * row i - 2 slots: with slots <= TB_PIPE_RING / 2 all have read the maxima of row i - TB_PIPE_RING. And row i
+ * is known to a block only when its drawing warps and all that weigh are done with row i - TB_PIPE_KNOWN, so
+ * masses cannot come before the block has drawn that row. */
 template <int dtype, int C> struct tb_pipe {
     typedef tb_pipe_shared<C> S;
     static constexpr uint32_t width = tb_fast_vector<dtype>::width;
@@ -30,12 +35,11 @@ template <int dtype, int C> struct tb_pipe {
 
     const tb_cuda_params &params;
     S &s;
-    uint4 *room; /* of this warp: chunks of `stride` vectors */
-    uint32_t stride, slots;
+    uint4 *room; /* for `slots` rows' shares of the block, of `slot` vectors each */
+    uint32_t slot, slots;
     int rank, lane, warp;
     uint32_t rows; /* of this cluster */
     int64_t first_row, row_step;
-    uint32_t fences, copied, copied_end; /* copies that need one; the last copy's part of its chunk */
 
     TB_MEMBER int64_t row_of(uint32_t i) const
     {
@@ -50,7 +54,7 @@ template <int dtype, int C> struct tb_pipe {
         to.slice = tb_make_slice<dtype>((const char *)params.call.data +
                                             (size_t)start * tb_fast_vector<dtype>::bytes,
                                         (uint32_t)count, 0, 1);
-        to.share = (to.slice.end + S::WARPS - 1) / S::WARPS;
+        to.share = ((to.slice.end + S::WARPS - 1) / S::WARPS + 31) / 32 * 32;
     }
 
     TB_MEMBER void prepare()
@@ -62,9 +66,6 @@ template <int dtype, int C> struct tb_pipe {
             int64_t start, count;
             const bool located = tb_gpu_locate(call, row, &start, &count);
             const int64_t slot = tb_gpu_slot(call, row);
-            if (own < min(rows, TB_PIPE_KNOWN)) place(own, start, count);
-            __syncwarp();
-            if (i0 == 0 && lane == 0) tb_publish(&s.placed, min(rows, TB_PIPE_KNOWN));
             /* the chain: a temperature and min_p's */
             bool bad = !located || slot < 0;
             law_temper temper = {LAW_SCALED, LAW_LOG2E};
@@ -92,6 +93,7 @@ template <int dtype, int C> struct tb_pipe {
                 if (w == some) least_t = found;
                 ahead &= ~__ballot_sync(TB_WHOLE_WARP, w == some);
             }
+            if (i0 == 0) tb_wait_row(&s.placed, 0);
             for (uint32_t i = i0; i < min(rows, i0 + 32); i++) {
                 if (i >= TB_PIPE_KNOWN && i % TB_PIPE_GROUP == 0)
                     tb_wait_here(&s.free[i % TB_PIPE_KNOWN / TB_PIPE_GROUP], i / TB_PIPE_KNOWN - 1 & 1);
@@ -113,7 +115,6 @@ template <int dtype, int C> struct tb_pipe {
         }
     }
 
-    /* ---- a warp with chunks ---- */
     TB_MEMBER const tb_pipe_row &row_at(uint32_t *count, uint32_t i)
     {
         tb_wait_row(count, i);
@@ -124,172 +125,223 @@ template <int dtype, int C> struct tb_pipe {
     {
         tb_mail_arrive(&s.free[i % TB_PIPE_KNOWN / TB_PIPE_GROUP]);
     }
-    TB_MEMBER uint32_t mine() const /* this warp's number among the row's */
-    {
-        return (uint32_t)(rank * TB_PIPE_WARPS + warp);
-    }
     TB_MEMBER uint4 *room_of(const tb_pipe_turn &turn) const
     {
-        return room + turn.place * stride;
+        return room + turn.place * slot;
     }
     TB_MEMBER void go_on(tb_pipe_turn &turn) const
     {
         turn.row++;
         if (++turn.place == slots) turn.place = 0, turn.filling++;
     }
-    /* Groups of 32 vectors of row i's chunk, an end filled up with -inf. */
-    TB_MEMBER uint32_t groups_of(const tb_pipe_row &row) const
-    {
-        uint32_t first = min(row.slice.end, row.share * mine()), end = min(row.slice.end, first + row.share);
-        return (end - first + 31) / 32;
-    }
 
-    TB_MEMBER void ask(const tb_pipe_turn &turn)
+    /* ---- the warp that copies ---- */
+    TB_MEMBER void fill()
     {
-        constexpr uint32_t none = tb_minus_infinity<dtype>();
-        const tb_pipe_row &row = row_at(&s.placed, turn.row);
-        const tb_fast_slice &slice = row.slice;
-        uint4 *to = room_of(turn);
-        const uint32_t first = min(slice.end, row.share * mine()), end = min(slice.end, first + row.share);
-        const uint32_t inner = max(first, slice.whole_first), inner_end = min(end, slice.whole_end);
-        /* only rows that lie otherwise than the one before write where copies go */
-        if (turn.row && (copied != inner - first || copied_end != inner_end - first)) fences = slots;
-        copied = inner - first;
-        copied_end = inner_end - first;
-        const uint32_t beyond = end + lane;
-        if (beyond < first + (end - first + 31) / 32 * 32)
-            to[beyond - first] = make_uint4(none, none, none, none);
-        if (lane == 0 && first < slice.whole_first && end > 0)
-            to[0] = tb_load_edge<dtype>(slice.base, 0u - slice.shift, slice.length);
-        if (lane == 0 && end > slice.whole_end && end > first && slice.whole_end >= slice.whole_first)
-            to[slice.whole_end - first] =
-                tb_load_edge<dtype>(slice.base + (size_t)slice.whole_end * 16,
-                                    slice.whole_end * width - slice.shift, slice.length);
+        const int64_t some = row_of(min((uint32_t)lane, rows - 1));
+        int64_t start, count;
+        tb_gpu_locate(params.call, some, &start, &count);
+        if ((uint32_t)lane < rows) place(lane, start, count);
         __syncwarp();
-        if (lane == 0)
+        if (lane == 0) tb_publish(&s.placed, min(rows, TB_PIPE_KNOWN));
+        for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; go_on(turn)) {
+            const tb_pipe_row &row = row_at(&s.placed, turn.row);
+            if (turn.filling) tb_wait_here(&s.empty[turn.place], turn.filling - 1 & 1);
+            fill_row(row.slice, row.share, turn);
+        }
+    }
+
+    /* The block's share of a row, in parts as the warps that look have them, an end filled up with -inf. */
+    TB_MEMBER void fill_row(const tb_fast_slice &slice, uint32_t share, const tb_pipe_turn &turn)
+    {
+        constexpr uint32_t none = tb_minus_infinity<dtype>(), CHUNKS = TB_PIPE_WARPS / TB_PIPE_LOOKERS;
+        uint4 *to = room_of(turn);
+        const uint32_t first = min(slice.end, share * (rank * TB_PIPE_WARPS)),
+                       end = min(slice.end, first + share * TB_PIPE_WARPS);
+        bool wrote = false;
+        if (end % 32 && end == slice.end && first < end) {
+            if (end + lane < (end + 31) / 32 * 32)
+                to[end + lane - first] = make_uint4(none, none, none, none);
+            wrote = true;
+        }
+        if (first < slice.whole_first && first < end) {
+            if (lane == 0) to[0] = tb_load_edge<dtype>(slice.base, 0u - slice.shift, slice.length);
+            wrote = true;
+        }
+        if (end > slice.whole_end && first < end && slice.whole_end >= slice.whole_first) {
+            if (lane == 0)
+                to[slice.whole_end - first] =
+                    tb_load_edge<dtype>(slice.base + (size_t)slice.whole_end * 16,
+                                        slice.whole_end * width - slice.shift, slice.length);
+            wrote = true;
+        }
+        __syncwarp();
+        if (lane < TB_PIPE_LOOKERS) {
+            const uint32_t part = min(end, first + share * CHUNKS * lane),
+                           part_end = min(end, part + share * CHUNKS), inner = max(part, slice.whole_first),
+                           inner_end = min(part_end, slice.whole_end);
             tb_copy_in(to + (inner - first), slice.base + (size_t)inner * 16,
-                       inner < inner_end ? (inner_end - inner) * 16 : 0, &s.filled[warp][turn.place],
-                       fences != 0);
-        if (fences) fences--;
+                       inner < inner_end ? (inner_end - inner) * 16 : 0, &s.filled[lane][turn.place]);
+        }
+        __syncwarp();
+        if (wrote) tb_writes_before_copies();
     }
 
-    TB_MEMBER bool filled(const tb_pipe_turn &turn)
+    /* ---- a warp that looks: the maximum of some chunks, told to all blocks ---- */
+    TB_MEMBER void look(uint32_t looker)
     {
-        return tb_done_here(&s.filled[warp][turn.place], turn.filling & 1);
+        constexpr uint32_t CHUNKS = TB_PIPE_WARPS / TB_PIPE_LOOKERS;
+        for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; go_on(turn)) {
+            const tb_pipe_row &row = row_at(&s.placed, turn.row);
+            const uint32_t share = row.share * CHUNKS, first = share * (rank * TB_PIPE_LOOKERS + looker),
+                           groups = first < row.slice.end ? (min(share, row.slice.end - first) + 31) / 32 : 0,
+                           at = turn.row % TB_PIPE_RING;
+            uint4 *chunk = room_of(turn) + share * looker + lane;
+            tb_wait_here(&s.filled[looker][turn.place], turn.filling & 1);
+            uint32_t status = 0;
+            float top = greatest_of(chunk, groups);
+            if (__any_sync(TB_WHOLE_WARP, law_isnan(top))) {
+                status = TOMBOLA_ROW_NAN;
+#pragma unroll 1
+                for (uint32_t j = 0; j < groups; j++) {
+                    uint4 v[1] = {chunk[j * 32]};
+                    tb_drop_nan<dtype, 1>(v);
+                    chunk[j * 32] = v[0];
+                }
+                tb_writes_before_copies();
+                top = greatest_of(chunk, groups);
+            }
+            const uint32_t key = tb_warp_max(law_key(top));
+            if (looker == 0 && lane == 0) tb_mail_expect(&s.mail_maximum[at], S::LOOKS * 8);
+            __syncwarp();
+            if (lane < C)
+                tb_mail_8(&s.maximum[at][rank * TB_PIPE_LOOKERS + looker], lane, key, status,
+                          &s.mail_maximum[at]);
+        }
     }
 
-    /* First look: the chunk's maximum, told to all blocks. */
-    TB_MEMBER void look(const tb_pipe_turn &turn)
+    TB_MEMBER float greatest_of(const uint4 *chunk, uint32_t groups)
     {
-        tb_wait_here(&s.filled[warp][turn.place], turn.filling & 1);
-        const uint32_t at = turn.row % TB_PIPE_RING, groups = groups_of(s.row[turn.row % TB_PIPE_KNOWN]);
-        uint4 *chunk = room_of(turn) + lane;
         float top = -LAW_INF;
         uint32_t j = 0;
 #pragma unroll 1
-        for (; j + 4 <= groups; j += 4) {
-            uint4 v[4];
+        for (; j + 8 <= groups; j += 8) {
+            uint4 v[8];
 #pragma unroll
-            for (int k = 0; k < 4; k++) v[k] = chunk[(j + k) * 32];
-            top = tb_max_nan(top, tb_tile_max<dtype, 4>(v));
+            for (int k = 0; k < 8; k++) v[k] = chunk[(j + k) * 32];
+            top = tb_max_nan(top, tb_tile_max<dtype, 8>(v));
         }
 #pragma unroll 1
         for (; j < groups; j++) {
             const uint4 v[1] = {chunk[j * 32]};
             top = tb_max_nan(top, tb_tile_max<dtype, 1>(v));
         }
-        uint32_t status = 0;
-        if (__any_sync(TB_WHOLE_WARP, law_isnan(top))) {
-            status = TOMBOLA_ROW_NAN;
-            fences = slots;
-            top = -LAW_INF;
-#pragma unroll 1
-            for (j = 0; j < groups; j++) {
-                uint4 v[1] = {chunk[j * 32]};
-                tb_drop_nan<dtype, 1>(v);
-                chunk[j * 32] = v[0];
-                top = tb_max_nan(top, tb_tile_max<dtype, 1>(v));
-            }
-        }
-        const uint32_t key = tb_warp_max(law_key(top));
-        if (warp == 0 && lane == 0) tb_mail_expect(&s.mail_maximum[at], S::WARPS * 8);
-        if (lane < C) tb_mail_8(&s.maximum[at][mine()], lane, key, status, &s.mail_maximum[at]);
+        return top;
     }
 
-    /* Second look: exact weights, told to the block that draws. */
-    TB_MEMBER void weigh(const tb_pipe_turn &turn)
+    /* ---- the warp that decides what weights of a row are ---- */
+    TB_MEMBER void decide()
     {
-        const uint32_t i = turn.row, at = i % TB_PIPE_RING;
-        tb_mail_wait(&s.mail_maximum[at], i / TB_PIPE_RING & 1);
-        uint32_t greatest = 0, status = 0;
+        for (uint32_t i = 0; i < rows; i++) {
+            const uint32_t at = i % TB_PIPE_RING;
+            const tb_pipe_row &row = row_at(&s.known, i);
+            const float scale = row.scale, least_t = row.least_t;
+            tb_wait_here(&s.mail_maximum[at], i / TB_PIPE_RING & 1);
+            uint32_t greatest = 0, status = 0;
 #pragma unroll
-        for (int k = 0; k < PER_LANE; k++) {
-            const uint2 said = s.maximum[at][(k * 32 + lane) % S::WARPS];
-            greatest = max(greatest, said.x);
-            status |= said.y;
-        }
-        greatest = tb_warp_max(greatest);
-        status = tb_warp_or(status);
-        const tb_pipe_row &row = row_at(&s.known, i);
-        const tb_pipe_kind kind = tb_pipe_kind_of(row, greatest);
-        const float maximum = law_key_value(greatest), scale = row.scale, least_t = row.least_t;
-        const uint32_t groups = groups_of(row);
-        const uint4 *chunk = room_of(turn) + lane;
-        uint64_t mass = 0;
-        uint32_t kept = 0, lowest = 0xffffffffu;
-        if (kind == TB_PIPE_USUAL && scale >= TB_LEAST_SCALE) {
-            uint32_t high = 0, low = 0;
-            const float factor = scale * -0x1p-6f;
-            if (least_t == -64.0f) {
-                sum_chunk(chunk, groups, maximum, &high, &low,
-                          [&](float x) { return tb_scaled_exponent(x, maximum, factor); });
-            } else {
-                const float most = least_t * -0x1p-6f;
-                sum_chunk(chunk, groups, maximum, &high, &low, [&](float x) {
-                    float u = tb_scaled_exponent(x, maximum, factor);
-                    return u <= most ? u : 1.0f;
-                });
+            for (int k = 0; k < (S::LOOKS + 31) / 32; k++) {
+                const uint2 said = s.maximum[at][(k * 32 + lane) % S::LOOKS];
+                greatest = max(greatest, said.x);
+                status |= said.y;
             }
-            mass = tb_join(high - TB_HIGH_BIAS * (groups * width), low - TB_LOW_BIAS * (groups * width));
-        }
-        if (kind == TB_PIPE_GREEDY || kind == TB_PIPE_EQUAL ||
-            (kind == TB_PIPE_USUAL && (params.call.kept_count || scale < TB_LEAST_SCALE))) {
-            const uint4 seen = look_slowly(chunk, groups, min(row.slice.end, row.share * mine()),
-                                           row.slice.shift, scale, least_t, kind, maximum);
-            mass += (uint64_t)seen.y << 32 | seen.x;
-            kept = seen.z;
-            lowest = seen.w;
-        }
-        mass = tb_warp_sum64(mass);
-        kept = tb_warp_sum(kept);
-        if (kind == TB_PIPE_GREEDY) lowest = tb_warp_min(lowest);
-        __syncwarp();
-        if (lane == 0) {
-            const int drawer = (int)(i % C);
-            const uint32_t place = i / C % S::DRAWN;
-            tb_mail_16(&s.mass[place][mine()], drawer,
-                       make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), kept, lowest), &s.mail_mass[place]);
-            if (mine() == 0) tb_mail_8(&s.drawn[place], drawer, greatest, status, &s.mail_mass[place]);
-            if ((i + 1) % TB_PIPE_GROUP == 0 || i + 1 == rows) give_back(i);
+            greatest = tb_warp_max(greatest);
+            status = __any_sync(TB_WHOLE_WARP, status) ? TOMBOLA_ROW_NAN : 0u;
+            if (lane) continue;
+            const tb_pipe_kind kind = tb_pipe_kind_of(row, greatest);
+            tb_pipe_verdict &to = s.verdict[at];
+            to.maximum = law_key_value(greatest);
+            to.factor = scale * -0x1p-6f;
+            to.most = least_t * -0x1p-6f;
+            to.end = row.slice.end;
+            to.share = row.share;
+            to.kind = kind;
+            to.usual = kind == TB_PIPE_USUAL && scale >= TB_LEAST_SCALE;
+            to.counted = kind != TB_PIPE_VOID && (!to.usual || params.call.kept_count);
+            tb_mail_arrive(&s.decided[at]);
+            if (rank == 0) {
+                const uint32_t place = i / C % S::DRAWN;
+                tb_mail_8(&s.drawn[place], (int)(i % C), greatest, status, &s.mail_mass[place]);
+            }
         }
     }
 
-    template <class F>
-    TB_MEMBER void sum_chunk(const uint4 *chunk, uint32_t groups, float maximum, uint32_t *to_high,
-                             uint32_t *to_low, F exponent)
+    /* ---- a warp with a chunk: exact weights, told to the block that draws ---- */
+    TB_MEMBER uint32_t mine() const /* this warp's number among the row's */
+    {
+        return (uint32_t)(rank * TB_PIPE_WARPS + warp);
+    }
+
+    TB_MEMBER void weigh()
+    {
+        uint64_t mass = 0;
+        uint32_t kept = 0, lowest = 0;
+        for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; go_on(turn)) {
+            const uint32_t i = turn.row, at = i % TB_PIPE_RING;
+            tb_wait_here(&s.filled[warp / (TB_PIPE_WARPS / TB_PIPE_LOOKERS)][turn.place], turn.filling & 1);
+            tb_wait_here(&s.decided[at], i / TB_PIPE_RING & 1);
+            const tb_pipe_verdict row = s.verdict[at];
+            if (i) tell(i - 1, mass, kept, lowest); /* while that is read */
+            const uint32_t first = row.share * mine(),
+                           groups = first < row.end ? (min(row.share, row.end - first) + 31) / 32 : 0;
+            const uint4 *chunk = room_of(turn) + row.share * warp + lane;
+            const float maximum = row.maximum, factor = row.factor, most = row.most;
+            mass = 0, kept = 0, lowest = 0xffffffffu;
+            if (row.usual) {
+                if (most == 1.0f)
+                    mass = sum_chunk(chunk, groups,
+                                     [&](float x) { return tb_scaled_exponent(x, maximum, factor); });
+                else
+                    mass = sum_chunk(chunk, groups, [&](float x) {
+                        float u = tb_scaled_exponent(x, maximum, factor);
+                        return u <= most ? u : 1.0f;
+                    });
+            }
+            if (row.counted) {
+                const tb_pipe_row &all = s.row[i % TB_PIPE_KNOWN];
+                const uint4 seen = look_slowly(chunk, groups, first, all.slice.shift, all.scale, all.least_t,
+                                               row.kind, maximum);
+                mass += (uint64_t)seen.y << 32 | seen.x;
+                kept = tb_warp_sum(seen.z);
+                lowest = tb_warp_min(seen.w);
+            }
+            __syncwarp();
+            if (lane == 0) tb_mail_arrive(&s.empty[turn.place]);
+        }
+        tell(rows - 1, mass, kept, lowest);
+    }
+
+    /* The warp's part of row i's mass, of the lanes together below 2^54. */
+    TB_MEMBER void tell(uint32_t i, uint64_t mass, uint32_t kept, uint32_t lowest)
+    {
+        mass = tb_warp_sum54(mass);
+        if (lane != 0) return;
+        const uint32_t place = i / C % S::DRAWN;
+        tb_mail_16(&s.mass[place][mine()], (int)(i % C),
+                   make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), kept, lowest), &s.mail_mass[place]);
+        if ((i + 1) % TB_PIPE_GROUP == 0 || i + 1 == rows) give_back(i);
+    }
+
+    template <class F> TB_MEMBER uint64_t sum_chunk(const uint4 *chunk, uint32_t groups, F exponent)
     {
         constexpr int U = dtype == TOMBOLA_F32 ? 4 : 2;
-        uint32_t high = 0, low = 0, j = 0;
+        tb_weight_sum sum;
+        sum.clear();
         auto sum_vector = [&](const uint4 &v) {
 #pragma unroll
-            for (int e = 0; e < (int)width; e += 2) {
-                uint32_t h, l, h2, l2;
-                tb_weigh_scaled(exponent(tb_element<dtype>(v, e)), -64.0f, &h, &l);
-                tb_weigh_scaled(exponent(tb_element<dtype>(v, e + 1)), -64.0f, &h2, &l2);
-                high += h + h2;
-                low += l + l2;
-            }
+            for (int e = 0; e < (int)width; e += 2)
+                sum.add(exponent(tb_element<dtype>(v, e)), exponent(tb_element<dtype>(v, e + 1)));
         };
+        uint32_t j = 0;
 #pragma unroll 1
         for (; j + U <= groups; j += U) {
             uint4 v[U];
@@ -300,8 +352,7 @@ template <int dtype, int C> struct tb_pipe {
         }
 #pragma unroll 1
         for (; j < groups; j++) sum_vector(chunk[j * 32]);
-        *to_high = high;
-        *to_low = low;
+        return sum.total();
     }
 
     /* Rows that are not the usual ones, and the number of kept tokens: mass (low, high; 0 where it was found
@@ -335,26 +386,6 @@ template <int dtype, int C> struct tb_pipe {
         return make_uint4((uint32_t)sum, (uint32_t)(sum >> 32), n, lowest);
     }
 
-    TB_MEMBER void work()
-    {
-        tb_pipe_turn asked = {0, 0, 0}, looked = asked, weighed = asked;
-        for (; asked.row < min(rows, slots); go_on(asked)) ask(asked);
-        tb_cluster_wait<C>(); /* all blocks run */
-        while (weighed.row < rows) {
-            if (looked.row < asked.row && (looked.row == weighed.row || filled(looked))) {
-                look(looked);
-                go_on(looked);
-            } else {
-                weigh(weighed);
-                go_on(weighed);
-                if (asked.row < rows) {
-                    ask(asked);
-                    go_on(asked);
-                }
-            }
-        }
-    }
-
     /* ---- the warp that draws ---- */
     TB_MEMBER void draw(uint32_t drawer)
     {
@@ -364,7 +395,7 @@ template <int dtype, int C> struct tb_pipe {
                 const uint32_t turn = i / C, place = turn % S::DRAWN;
                 if ((int)(i % C) != rank || turn % S::DRAWERS != drawer) continue;
                 const tb_pipe_row &row = row_at(&s.known, i);
-                tb_mail_wait(&s.mail_mass[place], turn / S::DRAWN & 1);
+                tb_wait_here(&s.mail_mass[place], turn / S::DRAWN & 1);
                 if (lane == 0) tb_mail_expect(&s.mail_mass[place], S::MASS_BYTES);
                 draw_row(row, row_of(i), s.mass[place], s.drawn[place].x, s.drawn[place].y);
                 __syncwarp();
@@ -428,17 +459,17 @@ template <int dtype, int C> struct tb_pipe {
         const float scale = row.scale, least_t = row.least_t, least = maximum == LAW_INF ? LAW_INF : TB_LEAST;
         all = 0;
 #pragma unroll 1
-        for (uint32_t j = 0; j < each; j += 4) {
+        for (uint32_t j = 0; j < each; j += 8) {
             uint32_t high = 0, low = 0;
-            uint4 v[4];
+            uint4 v[8];
 #pragma unroll
-            for (uint32_t k = 0; k < 4; k++) {
+            for (uint32_t k = 0; k < 8; k++) {
                 constexpr uint32_t none = tb_minus_infinity<dtype>();
                 v[k] = make_uint4(none, none, none, none);
                 if (j + k < each && own + j + k < end) v[k] = tb_load_any<dtype>(slice, own + j + k);
             }
 #pragma unroll
-            for (uint32_t k = 0; k < 4; k++)
+            for (uint32_t k = 0; k < 8; k++)
 #pragma unroll
                 for (uint32_t e = 0; e < width; e++) {
                     uint32_t h, l;
@@ -483,37 +514,42 @@ template <int dtype, int C> TB_DEV void tb_flat_pipe(const tb_cuda_params &param
     const int lane = threadIdx.x & 31;
     /* a row need not begin at a vector */
     const uint32_t vectors = (uint32_t)(params.call.vocab_size + width - 1) / width + 1,
-                   stride = ((vectors + S::WARPS - 1) / S::WARPS + 31) / 32 * 32;
-    const uint32_t slots =
-        min((tb_dynamic_shared_bytes() - bytes) / (TB_PIPE_WARPS * stride * 16), (uint32_t)TB_PIPE_SLOTS);
-    if (warp < TB_PIPE_WARPS) {
-        if (lane < (int)slots) tb_mail_init(&s.filled[warp][lane], 1);
-    } else if (warp == TB_PIPE_WARPS) {
+                   slot = ((vectors + S::WARPS - 1) / S::WARPS + 31) / 32 * (32 * TB_PIPE_WARPS);
+    const uint32_t slots = min((tb_dynamic_shared_bytes() - bytes) / (slot * 16), (uint32_t)TB_PIPE_SLOTS);
+    constexpr int COPIES = TB_PIPE_WARPS + TB_PIPE_LOOKERS, AHEAD = COPIES + 1, DECIDES = AHEAD + 1,
+                  DRAWS = DECIDES + 1;
+    if (warp < TB_PIPE_LOOKERS) {
+        if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.filled[warp][lane], 1);
+    } else if (warp == TB_PIPE_LOOKERS) {
         if (lane < TB_PIPE_RING) tb_mail_init(&s.mail_maximum[lane], 1);
-    } else if (warp == TB_PIPE_WARPS + 1) {
+    } else if (warp == TB_PIPE_LOOKERS + 2) {
+        if (lane < TB_PIPE_RING) tb_mail_init(&s.decided[lane], 1);
+    } else if (warp == TB_PIPE_LOOKERS + 1) {
         if (lane < TB_PIPE_KNOWN / TB_PIPE_GROUP) tb_mail_init(&s.free[lane], TB_PIPE_WARPS + S::DRAWERS);
+        if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.empty[lane], TB_PIPE_WARPS);
+    } else if (warp == DRAWS) {
         if (lane < S::DRAWN) tb_mail_init(&s.mail_mass[lane], 1);
         if (lane == 0) s.placed = s.known = 0;
     }
     __syncwarp();
     if (lane == 0) tb_mail_init_done();
-    if (warp == TB_PIPE_WARPS + 1 && lane < S::DRAWN) tb_mail_expect(&s.mail_mass[lane], S::MASS_BYTES);
+    if (warp == DRAWS && lane < S::DRAWN) tb_mail_expect(&s.mail_mass[lane], S::MASS_BYTES);
     __syncthreads();
     tb_cluster_arrive_relaxed<C>();
     tb_wait_for_inputs();
     const uint32_t cluster = blockIdx.x / C, clusters = gridDim.x / C;
     tb_pipe<dtype, C> pipe = {
-        params,  s,       (uint4 *)(tb_flat_bytes + bytes) + (size_t)(warp % TB_PIPE_WARPS) * slots * stride,
-        stride,  slots,   (int)(blockIdx.x % C),
+        params,  s,       (uint4 *)(tb_flat_bytes + bytes),
+        slot,    slots,   (int)(blockIdx.x % C),
         lane,    warp,    ((uint32_t)params.call.rows - cluster + clusters - 1) / clusters,
         cluster, clusters};
-    if (warp < TB_PIPE_WARPS) {
-        pipe.work();
-    } else {
-        if (warp == TB_PIPE_WARPS) pipe.prepare();
-        tb_cluster_wait<C>();
-        if (warp > TB_PIPE_WARPS) pipe.draw(warp - TB_PIPE_WARPS - 1);
-    }
+    if (warp == AHEAD) pipe.prepare();
+    if (warp == COPIES) pipe.fill();
+    tb_cluster_wait<C>(); /* all blocks run */
+    if (warp < TB_PIPE_WARPS) pipe.weigh();
+    if (warp >= TB_PIPE_WARPS && warp < COPIES) pipe.look((uint32_t)(warp - TB_PIPE_WARPS));
+    if (warp == DECIDES) pipe.decide();
+    if (warp >= DRAWS) pipe.draw((uint32_t)(warp - DRAWS));
     /* A block has waited for all messages to it, so none is on its way to one that has ended. */
 }
 

@@ -39,21 +39,34 @@ TB_DEV tb_pipe_kind tb_pipe_kind_of(const tb_pipe_row &row, uint32_t greatest)
     return row.flat || greatest == TB_KEY_POS_INF ? TB_PIPE_EQUAL : TB_PIPE_USUAL;
 }
 
+/* What the warps that weigh are told of a row once its maximum is known. */
+typedef struct __align__(16) tb_pipe_verdict
+{
+    float maximum, factor, most; /* factor of u, see tb_scaled_exponent; the greatest u of a kept token */
+    uint32_t usual, counted;     /* weights are sums of u's; tokens are looked at one by one */
+    tb_pipe_kind kind;
+    uint32_t end, share;
+}
+tb_pipe_verdict;
+
 template <int C> struct tb_pipe_shared {
-    static constexpr int WARPS = C * TB_PIPE_WARPS; /* of a row */
+    static constexpr int WARPS = C * TB_PIPE_WARPS;   /* of a row: its chunks */
+    static constexpr int LOOKS = C * TB_PIPE_LOOKERS; /* words that a row's maximum is the greatest of */
     static_assert(TB_PIPE_KNOWN == 32, "a row a lane");
     static constexpr int DRAWN = TB_PIPE_KNOWN / C; /* rows that wait for a block to draw them */
     uint4 mass[DRAWN][WARPS];                       /* mass, kept tokens, greedy: lowest index */
     /* Warps that draw: a draw takes several times as long as a row's turn. */
-    static constexpr int DRAWERS = C >= 8 ? 1 : 8 / C, THREADS = 32 * (TB_PIPE_WARPS + 1 + DRAWERS);
+    static constexpr int DRAWERS = TB_PIPE_DRAWERS(C), THREADS = 32 * (TB_PIPE_OTHERS + DRAWERS);
     static constexpr uint32_t MASS_BYTES = WARPS * 16 + 8;
-    uint2 maximum[TB_PIPE_RING][WARPS]; /* key, status */
+    uint2 maximum[TB_PIPE_RING][LOOKS]; /* key, status */
     tb_pipe_row row[TB_PIPE_KNOWN];
+    tb_pipe_verdict verdict[TB_PIPE_RING];
     uint2 drawn[DRAWN];     /* key of the maximum, status */
     uint32_t placed, known; /* numbers of rows */
     /* mbarriers; setting one up takes some 50 clocks, so they are few */
-    uint64_t mail_maximum[TB_PIPE_RING], mail_mass[DRAWN], free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
-    uint64_t filled[TB_PIPE_WARPS][TB_PIPE_SLOTS];
+    uint64_t mail_maximum[TB_PIPE_RING], decided[TB_PIPE_RING], mail_mass[DRAWN],
+        free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
+    uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[TB_PIPE_SLOTS];
 };
 
 /* Waits for what the block's own threads, or its copies, have done. */
@@ -89,35 +102,25 @@ TB_DEV void tb_wait_row(uint32_t *count, uint32_t i)
 #endif
 }
 
-/* Whether it is done. */
-TB_DEV bool tb_done_here(uint64_t *box, uint32_t parity)
-{
-    uint32_t there = 0;
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-    asm volatile("{\n.reg .pred there;\n"
-                 "mbarrier.test_wait.parity.shared::cta.b64 there, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, there;\n}"
-                 : "=r"(there)
-                 : "r"(tb_shared_address(box)), "r"(parity)
-                 : "memory");
-#endif
-    return __any_sync(TB_WHOLE_WARP, there);
-}
-
-/* By one thread: a copy of whole vectors to shared memory, which `box` counts. Where the warp may have
- * written there by other means, `fenced`, that comes before; the fence also waits for all messages to arrive.
- */
-TB_DEV void tb_copy_in(void *to, const void *from, uint32_t bytes, uint64_t *box, bool fenced)
+/* By one thread: a copy of whole vectors to shared memory, which `box` counts. */
+TB_DEV void tb_copy_in(void *to, const void *from, uint32_t bytes, uint64_t *box)
 {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     tb_mail_expect(box, bytes);
     if (!bytes) return;
-    if (fenced) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
             tb_shared_address(to)),
         "l"(from), "r"(bytes), "r"(tb_shared_address(box))
         : "memory");
+#endif
+}
+
+/* What the thread wrote to shared memory comes before copies to there, which take another way. */
+TB_DEV void tb_writes_before_copies(void)
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
 
@@ -130,7 +133,8 @@ template <int dtype> TB_DEV float tb_row_value(const tb_fast_slice &s, uint32_t 
     return dtype == TOMBOLA_F16 ? tb_f16_value(bits) : law_float(bits << 16);
 }
 
-/* A row, and which of the warp's places for chunks it has; `filling` counts the fillings of that place. */
+/* A row, and which of the block's places for its share it has; `filling` counts the fillings of that place.
+ */
 typedef struct tb_pipe_turn {
     uint32_t row, place, filling;
 } tb_pipe_turn;

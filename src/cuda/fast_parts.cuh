@@ -68,8 +68,8 @@ TB_DEV uint64_t tb_join(uint32_t high, uint32_t low)
 #define TB_HIGH_BIAS 0x41000000u
 #define TB_LOW_BIAS 0x37000000u
 
-/* Of t = step * u, an exact product. */
-TB_DEV void tb_weigh_scaled(float u, float step, uint32_t *high, uint32_t *low)
+/* E(t), not rounded to 2^-40, of t = step * u, an exact product. */
+TB_DEV float tb_power_of_two(float u, float step)
 {
     float m = __fmaf_rn(u, step, -8388608.0f), f = __fmaf_rn(u, step, -8388606.5f - m) - 1.5f;
     float q = LAW_C5;
@@ -78,8 +78,12 @@ TB_DEV void tb_weigh_scaled(float u, float step, uint32_t *high, uint32_t *low)
     q = __fmaf_rn(q, f, LAW_C2);
     q = __fmaf_rn(q, f, LAW_C1);
     q = __fmaf_rn(q, f, 1.0f);
-    float e = law_float(law_bits(q) + law_bits(m) * 0xff800000u);
-    float upper = __fadd_rz(e, 8.0f);
+    return law_float(law_bits(q) + law_bits(m) * 0xff800000u);
+}
+
+TB_DEV void tb_weigh_scaled(float u, float step, uint32_t *high, uint32_t *low)
+{
+    const float e = tb_power_of_two(u, step), upper = __fadd_rz(e, 8.0f);
     *high = law_bits(upper);
     *low = law_bits(__fadd_rz(e, (8.0f + 0x1p-17f) - upper));
 }
@@ -89,6 +93,55 @@ TB_DEV void tb_weigh(float t, uint32_t *high, uint32_t *low)
 {
     tb_weigh_scaled(t, 1.0f, high, low);
 }
+
+/* The sum of a thread's weights: fewer than 4096 of them. Where doubles are as cheap as two other
+ * instructions, one takes them up: between 4096 and 8192 its last bit is 2^-40, so adding e, rounded towards
+ * zero, adds floor(e * 2^40). */
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)
+#define TB_DOUBLE_SUMS 1
+#else
+#define TB_DOUBLE_SUMS 0
+#endif
+
+struct tb_weight_sum {
+#if TB_DOUBLE_SUMS
+    double even, odd;
+#else
+    uint32_t high, low, count;
+#endif
+    TB_MEMBER void clear()
+    {
+#if TB_DOUBLE_SUMS
+        even = odd = 4096.0;
+#else
+        high = low = count = 0;
+#endif
+    }
+    /* Both of two weights, of u and u2 as in tb_weigh_scaled with the step -64. */
+    TB_MEMBER void add(float u, float u2)
+    {
+#if TB_DOUBLE_SUMS
+        even = __dadd_rz(even, (double)tb_power_of_two(u, -64.0f));
+        odd = __dadd_rz(odd, (double)tb_power_of_two(u2, -64.0f));
+#else
+        uint32_t h, l, h2, l2;
+        tb_weigh_scaled(u, -64.0f, &h, &l);
+        tb_weigh_scaled(u2, -64.0f, &h2, &l2);
+        high += h + h2;
+        low += l + l2;
+        count += 2;
+#endif
+    }
+    TB_MEMBER uint64_t total() const
+    {
+#if TB_DOUBLE_SUMS
+        return (uint64_t)(__double_as_longlong(even) - __double_as_longlong(4096.0)) +
+               (uint64_t)(__double_as_longlong(odd) - __double_as_longlong(4096.0));
+#else
+        return tb_join(high - TB_HIGH_BIAS * count, low - TB_LOW_BIAS * count);
+#endif
+    }
+};
 
 /* u, with t = -64 * u, at most 1: W(-64) is 0 as that of all below. `scale` is -1/64 of the exponents', which
  * is exact from TB_LEAST_SCALE up. NaN would give 0, the maximum's weight. Where u is subnormal it is not

@@ -18,11 +18,15 @@
 #define TB_FLAT_C8_256_BYTES 8832
 #define TB_FLAT_C16_256_BYTES 9088
 
-#define TB_PIPE_C2_BYTES 13952 /* each of these and what it has room for of its rows */
-#define TB_PIPE_C4_BYTES 15872
-#define TB_PIPE_C8_BYTES 19840
-#define TB_PIPE_C16_BYTES 28032
-#define TB_PIPE_SLOTS 4  /* chunks of a warp, at most */
-#define TB_PIPE_WARPS 16 /* of a block, with chunks */
+#define TB_PIPE_C2_BYTES 14208 /* each of these and what it has room for of its rows */
+#define TB_PIPE_C4_BYTES 16128
+#define TB_PIPE_C8_BYTES 20096
+#define TB_PIPE_C16_BYTES 28288
+#define TB_PIPE_SLOTS 4   /* rows in a block's shared memory, at most */
+#define TB_PIPE_WARPS 16  /* of a block, with a chunk of the row each */
+#define TB_PIPE_LOOKERS 4 /* warps that find the maximum, of the chunks of several each */
+#define TB_PIPE_OTHERS (TB_PIPE_WARPS + TB_PIPE_LOOKERS + 3) /* and one that copies, looks ahead, decides */
+#define TB_PIPE_DRAWERS(blocks)                                                                              \
+    ((blocks) >= 8 ? 1 : 8 / (blocks)) /* warps that draw: a draw takes longer than a turn */
 
 #endif

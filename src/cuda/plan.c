@@ -57,8 +57,7 @@ enum {
     FAST_KERNELS
 };
 
-/* Warps with chunks, one that looks ahead, those that draw. */
-#define PIPE_THREADS(drawers) (32 * (TB_PIPE_WARPS + 1 + (drawers)))
+#define PIPE_THREADS(blocks) (32 * (TB_PIPE_OTHERS + TB_PIPE_DRAWERS(blocks)))
 
 static const fast_kernel fast_kernels[FAST_KERNELS] = {
     [C1_512R] = {"stream_c1_512r", 1, 512, TB_STREAM_C1_512R_BYTES, false},
@@ -71,10 +70,10 @@ static const fast_kernel fast_kernels[FAST_KERNELS] = {
     [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false},
     [FLAT_C8] = {"flat_c8_256", 8, 256, TB_FLAT_C8_256_BYTES + 8 * 256 * 16, false},
     [FLAT_C16] = {"flat_c16_256", 16, 256 + 32, TB_FLAT_C16_256_BYTES + 8 * 256 * 16, false},
-    [FLAT_PIPE_C2] = {"flat_pipe_c2", 2, PIPE_THREADS(4), TB_PIPE_C2_BYTES, true},
-    [FLAT_PIPE_C4] = {"flat_pipe_c4", 4, PIPE_THREADS(2), TB_PIPE_C4_BYTES, true},
-    [FLAT_PIPE_C8] = {"flat_pipe_c8", 8, PIPE_THREADS(1), TB_PIPE_C8_BYTES, true},
-    [FLAT_PIPE_C16] = {"flat_pipe_c16", 16, PIPE_THREADS(1), TB_PIPE_C16_BYTES, true},
+    [FLAT_PIPE_C2] = {"flat_pipe_c2", 2, PIPE_THREADS(2), TB_PIPE_C2_BYTES, true},
+    [FLAT_PIPE_C4] = {"flat_pipe_c4", 4, PIPE_THREADS(4), TB_PIPE_C4_BYTES, true},
+    [FLAT_PIPE_C8] = {"flat_pipe_c8", 8, PIPE_THREADS(8), TB_PIPE_C8_BYTES, true},
+    [FLAT_PIPE_C16] = {"flat_pipe_c16", 16, PIPE_THREADS(16), TB_PIPE_C16_BYTES, true},
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
