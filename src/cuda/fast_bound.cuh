@@ -39,6 +39,7 @@ TB_DEV tb_stream_rule tb_make_rule(const tb_fast_chain &chain, uint32_t length)
              : chain.w_before > chain.w_after ? chain.w_before
                                               : chain.w_after;
     if (chain.flat) rule.w = 0; /* all weigh the same */
+    rule.counted = rule.before_only ? rule.w : 0;
     return rule;
 }
 

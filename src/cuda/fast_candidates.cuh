@@ -91,15 +91,24 @@ TB_DEV uint32_t tb_low_digit(uint64_t weight)
     return (uint32_t)weight & 0xfffffu;
 }
 
-/* Adds over the block into two shared words; a barrier must follow. Digits as of tb_join. */
-TB_DEV void tb_add_digits(uint32_t *to_high, uint32_t *to_low, uint32_t high, uint32_t low)
+/* Bins of equal width from the maximum down to the bound, or to where tokens hardly weigh anything: how many
+ * there are in a unit. Any number serves, if only a greater value is in no later bin. */
+TB_DEV float tb_value_bins(float maximum, float bound, float scale)
 {
-    high = tb_warp_sum(high);
-    low = tb_warp_sum(low);
-    if (tb_lane() == 0 && (high | low)) {
-        tb_shared_add(to_high, high);
-        tb_shared_add(to_low, low);
-    }
+    const float span = fminf(fminf(maximum - bound, __fdividef(42.0f, scale)), 0x1p125f);
+    return __fdividef((float)TB_BINS, fmaxf(span, 0x1p-60f));
+}
+
+TB_DEV uint32_t tb_value_bin(float x, float maximum, float bins)
+{
+    return (uint32_t)min(TB_BINS - 1, (int)((maximum - x) * bins));
+}
+
+TB_DEV void tb_add_to_bin(tb_stream_bins &to, uint32_t bin, uint64_t weight)
+{
+    tb_shared_red(&to.high[bin], tb_high_digit(weight));
+    tb_shared_red(&to.low[bin], tb_low_digit(weight));
+    tb_shared_red(&to.count[bin], 1);
 }
 
 /* The r-th of the warp's different values, from the greatest down; TB_LEAST where there are fewer. */
@@ -146,11 +155,11 @@ TB_DEV float tb_catch(S &s, const uint4 (&v)[U], float least, uint32_t first)
 }
 
 /* One candidate: weighed at once where the block is alone, else sent to the leader. Greedy rows want the
- * first.
+ * first. `bins`: of tb_value_bins.
  */
 template <int C, class S>
 TB_DEV void tb_push_one(S &s, int rank, float x, uint32_t index, uint32_t place, bool greedy, float maximum,
-                        float scale, bool flat, uint32_t *high, uint32_t *low)
+                        float scale, bool flat, float bins)
 {
     if (greedy) {
         atomicMin(&s.own_first, index);
@@ -158,8 +167,8 @@ TB_DEV void tb_push_one(S &s, int rank, float x, uint32_t index, uint32_t place,
         if (place >= (uint32_t)S::CAPACITY) return;
         tb_fast_token token = tb_weigh_token(x, index, maximum, scale, flat);
         s.token[place] = token;
-        *high += tb_high_digit(token.weight);
-        *low += tb_low_digit(token.weight);
+        if (token.weight >= s.rule.counted)
+            tb_add_to_bin(s.bins[0], tb_value_bin(x, maximum, bins), token.weight);
     } else if (place < (uint32_t)S::SEGMENT) {
         tb_push<C>(&s.raw[rank * S::SEGMENT + place], law_bits(x), index, &s.mail_second);
     }
@@ -169,7 +178,7 @@ TB_DEV void tb_push_one(S &s, int rank, float x, uint32_t index, uint32_t place,
  * hold. By all that seek. */
 template <int dtype, int C, class S>
 TB_DEV void tb_push_caught(S &s, int rank, float bound, bool own, bool shared, bool greedy, float maximum,
-                           float scale, bool flat, uint32_t *high, uint32_t *low)
+                           float scale, bool flat, float bins)
 {
     constexpr int width = tb_fast_vector<dtype>::width, SEEKING = S::WARPS - 1;
     const int my = tb_seeker() >> 5, mine = own ? (int)s.caught_count[tb_warp()] : 0,
@@ -189,7 +198,7 @@ TB_DEV void tb_push_caught(S &s, int rank, float bound, bool own, bool shared, b
         for (; passes; passes &= passes - 1, to++) {
             uint32_t e = __ffs(passes) - 1;
             tb_push_one<C>(s, rank, tb_stored<dtype>(&s.caught[warp][at], e), first + e, to, greedy, maximum,
-                           scale, flat, high, low);
+                           scale, flat, bins);
         }
     }
 }
@@ -202,8 +211,7 @@ TB_DEV void tb_push_caught(S &s, int rank, float bound, bool own, bool shared, b
  */
 template <int dtype, int C, int NT, int U, class S>
 TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int group_shift, bool own,
-                           bool shared, bool greedy, float maximum, float scale, bool flat, uint32_t *high,
-                           uint32_t *low)
+                           bool shared, bool greedy, float maximum, float scale, bool flat, float bins)
 {
     constexpr int SEEKING = S::WARPS - 1, BATCH = 4, width = tb_fast_vector<dtype>::width;
     constexpr uint32_t ROOM = C == 1 ? S::CAPACITY : S::SEGMENT;
@@ -266,7 +274,7 @@ TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int grou
                 uint32_t place = to + __popc(passes[b] & lower);
                 to += __popc(passes[b]);
                 if (x[b] >= bound)
-                    tb_push_one<C>(s, rank, x[b], index[b], place, greedy, maximum, scale, flat, high, low);
+                    tb_push_one<C>(s, rank, x[b], index[b], place, greedy, maximum, scale, flat, bins);
             }
             if (to > ROOM && !greedy) { /* too many: the row is left */
                 bits = 0;
@@ -315,8 +323,7 @@ TB_DEV void tb_push_staged(S &s, const uint4 *stage, int rank, float bound, uint
                 if (x[b] >= bound) {
                     const uint32_t vector = j * (C * NT) + rank * NT + column[b];
                     tb_push_one<C>(s, rank, x[b], vector * width + lane % width - s.slice.shift,
-                                   to + __popc(passes[b] & lower), greedy, 0.0f, 0.0f, false, nullptr,
-                                   nullptr);
+                                   to + __popc(passes[b] & lower), greedy, 0.0f, 0.0f, false, 0.0f);
                 }
                 to += __popc(passes[b]);
             }

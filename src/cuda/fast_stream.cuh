@@ -96,16 +96,16 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             s.slice = slice;
             s.own_pushed = s.verdict = s.list_length = 0;
             s.own_first = 0xffffffffu;
-            s.sum_high = s.sum_low = s.kept_count = s.ambiguous = 0;
-            s.before_high = s.before_low = s.kept_high = s.kept_low = 0;
+            s.listed[0] = s.listed[1] = s.listed[2] = s.rest_high = s.rest_low = 0;
             s.own_taken = s.base_mass = 0;
         }
-        if (tid < 256) s.group_count[tid] = 0;
-        if (lane == 0) s.caught_count[warp] = 0;
-        if (tid < TB_PAIRS) {
-            s.kept[tid] = tb_no_token();
-            if (C == 1) s.token[tid] = tb_no_token();
+        if (tid < 256) {
+            s.group_count[tid] = 0;
+            constexpr int words = 2 * sizeof(tb_stream_bins) / 4 / 256;
+#pragma unroll
+            for (int i = 0; i < words; i++) ((uint32_t *)s.bins)[tid + i * 256] = 0;
         }
+        if (lane == 0) s.caught_count[warp] = 0;
         if (!STAGED) __syncthreads(); /* the slice, for the tiles at the ends */
         if (warp == WARPS - 1) {
             tb_fast_parse(params, row, located, slot, &s.chain);
@@ -339,19 +339,13 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             return CAUGHT && s.caught_least[of] <= bound && s.caught_count[of] <= (uint32_t)S::CATCH;
         };
         const bool own = caught(warp), shared = caught(TB_INTERVAL_WARP);
-        uint32_t high = 0, low = 0;
-        if (CAUGHT)
-            tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy, maximum, c, flat, &high, &low);
+        const float bins = tb_value_bins(maximum, bound, c);
+        if (CAUGHT) tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy, maximum, c, flat, bins);
         if (STAGED)
             tb_push_staged<dtype, C, NT, U>(s, stage, rank, bound, tiles, greedy);
         else if (!own || !shared)
             tb_push_groups<dtype, C, NT, U>(s, rank, bound, tiles, group_shift, !own, !shared, greedy,
-                                            maximum, c, flat, &high, &low);
-        if (C == 1 && p_whole &&
-            (k == TB_OFF || bound == TB_LEAST || bound <= tb_least_value(maximum, c, 1.0f))) {
-            __syncwarp();
-            tb_add_digits(&s.sum_high, &s.sum_low, high, low);
-        }
+                                            maximum, c, flat, bins);
     }
     __syncthreads();
     const float bound = s.bound, bound_w = s.bound_w;
@@ -415,34 +409,26 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         }
         return end(!greedy);
     }
-    /* for a k nothing need be known of the candidates' mass, unless they have all of the row's */
-    const bool all_mass =
-        p_whole && (bound == TB_LEAST || (!flat && bound <= tb_least_value(maximum, c, 1.0f)));
-    const bool needs_mass = p_whole && (all_mass || k == TB_OFF || n < k);
+    const float bins = tb_value_bins(maximum, bound, c);
     if (C > 1) {
         const int count = (int)s.pushed[r].x;
-        uint32_t high = 0, low = 0;
 #pragma unroll 1
         for (int at = tid % EACH; at < count; at += EACH) {
-            uint2 raw = s.raw[r * S::SEGMENT + at];
-            tb_fast_token token = tb_weigh_token(law_float(raw.x), raw.y, maximum, c, flat);
+            const uint2 raw = s.raw[r * S::SEGMENT + at];
+            const float x = law_float(raw.x);
+            const tb_fast_token token = tb_weigh_token(x, raw.y, maximum, c, flat);
             s.token[base + at] = token;
-            high += tb_high_digit(token.weight);
-            low += tb_low_digit(token.weight);
-        }
-        if (tid >= n && tid < (n + TB_PAIR_STEP - 1) / TB_PAIR_STEP * TB_PAIR_STEP)
-            s.token[tid] = tb_no_token();
-        if (needs_mass) {
-            __syncwarp();
-            tb_add_digits(&s.sum_high, &s.sum_low, high, low);
+            if (token.weight >= s.rule.counted)
+                tb_add_to_bin(s.bins[0], tb_value_bin(x, maximum, bins), token.weight);
         }
         tb_finish_barrier();
     }
-    const uint64_t listed = tb_join(s.sum_high, s.sum_low); /* mass of the candidates, or 0 */
+    tb_bin_sums bin_sums = tb_sum_bins(s.bins[0]);
+    const uint64_t listed = tb_mass_of(bin_sums.total); /* of the candidates, or of those that matter to others */
     bool sufficient = bound == TB_LEAST || (k != TB_OFF && n >= k) || (w && bound <= bound_w && !flat);
     uint64_t target_low = ~(uint64_t)0, target_high = ~(uint64_t)0;
     if (p_whole) {
-        if (all_mass) {
+        if (bound == TB_LEAST || (!flat && bound <= tb_least_value(maximum, c, 1.0f))) { /* all mass is */
             sufficient = true;
             target_low = target_high = law_top_p_target(chain.p, listed);
         } else {
@@ -451,66 +437,26 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         }
         sufficient |= listed >= target_high;
     }
-    const uint32_t k_b = (uint32_t)chain.k_before,
-                   k_a = (uint32_t)chain.k_after; /* off: more than any row has */
-    const bool many = n > TB_PAIRS;
+    const int shift = max(0, 25 - __clz((int)length)); /* of an index to its bin */
     bool narrowed = false, undecided = !sufficient;
-    uint64_t cut = 0, mass = 0;
-    int kept = 0;
+    uint64_t mass = 0;
+    uint32_t kept = 0;
 #pragma unroll 1
     while (!undecided) {
-        if (!many) {
-            tb_pair_all(s.token, n, by_index ? ~0u : 0u, 1, tb_pair_room(s));
-            tb_finish_barrier();
-            const tb_fast_rank mine = tb_rank_of(s.token, n, tb_pair_room(s));
-            const uint64_t weight = mine.token.weight;
-            bool in_before = mine.has && mine.greater < k_b && weight >= chain.w_before;
-            if (before_only) {
-                tb_add_digits(&s.before_high, &s.before_low, in_before ? tb_high_digit(weight) : 0u,
-                              in_before ? tb_low_digit(weight) : 0u);
-                tb_finish_barrier();
-                target_low = target_high = law_top_p_target(chain.p, tb_join(s.before_high, s.before_low));
-            }
-            bool stays = in_before && mine.greater < k_a && weight >= chain.w_after;
-            if (stays && mine.above >= target_low && mine.above < target_high) s.ambiguous = 1;
-            stays = stays && mine.above < target_low;
-            tb_add_digits(&s.kept_high, &s.kept_low, stays ? tb_high_digit(weight) : 0u,
-                          stays ? tb_low_digit(weight) : 0u);
-            const uint32_t votes = __ballot_sync(TB_WHOLE_WARP, stays);
-            if (votes) {
-                uint32_t to = 0;
-                if (lane == 0) to = tb_shared_add(&s.kept_count, (uint32_t)__popc(votes));
-                to = __shfl_sync(TB_WHOLE_WARP, to, 0) + __popc(votes & ((1u << lane) - 1));
-                if (stays) s.kept[to] = tb_kept_token(mine.token);
-            }
-            tb_finish_barrier();
-            mass = tb_join(s.kept_high, s.kept_low);
-            kept = (int)s.kept_count;
-            undecided = s.ambiguous;
-        } else {
-            uint32_t span = greatest - law_key(bound), k_both = min(k_b, k_a);
-            uint64_t w_both = chain.w_before > chain.w_after ? chain.w_before : chain.w_after;
-            if (before_only) {
-                cut = tb_select_many<S>(n, greatest, span, by_index, k_b, chain.w_before, ~(uint64_t)0);
-                tb_sum_many<S>(n, greatest, by_index, cut, chain.w_before);
-                target_low = target_high = law_top_p_target(chain.p, tb_join(s.kept_high, s.kept_low));
-            }
-            cut = tb_select_many<S>(n, greatest, span, by_index, k_both, w_both, target_low);
-            tb_sum_many<S>(n, greatest, by_index, cut, w_both);
-            mass = tb_join(s.kept_high, s.kept_low);
-            kept = (int)s.kept_count;
-            undecided = target_low < target_high && mass >= target_low && mass < target_high &&
-                        (uint32_t)kept < k_both;
-        }
+        tb_mark_kept<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
+        bin_sums = tb_sum_bins(s.bins[1]);
+        mass = tb_mass_of(bin_sums.total);
+        kept = tb_count_of(bin_sums.total);
+        undecided = target_low < target_high && mass >= target_low && mass < target_high &&
+                    kept < (uint32_t)min(chain.k_before, chain.k_after);
         if (!undecided || narrowed) break;
         /* the interval of p * Z holds the mass above some candidate: narrow it, once */
         narrowed = true;
         undecided = false;
         tb_finish_barrier();
         tell(TB_ROW_NARROWED, false);
-        if (tid == 0) s.kept_high = s.kept_low = s.kept_count = s.ambiguous = 0, s.base_mass = 0;
-        if (tid < TB_PAIRS) s.kept[tid] = tb_no_token();
-        tb_finish_barrier();
+        tb_unmark<S>(n, maximum, bins);
+        bin_sums = tb_sum_bins(s.bins[0]);
         tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
         tb_finish_barrier();
         if (C > 1) tb_mail_await(&s.mail_narrow);
@@ -534,31 +480,8 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     if (undecided) return end(true);
 
     /* ---- the draw ---- */
-    tb_fast_result result = {0, kept, 0, status, 0.0f, mass};
-    if (!many) {
-        tb_draw_few<S>(call, row, result, n, flat ? 0.0f : c, maximum);
-    } else {
-        uint64_t w_both = chain.w_before > chain.w_after ? chain.w_before : chain.w_after;
-        tb_fast_drawn drawn =
-            tb_draw_many<S>(n, greatest, by_index, cut, w_both, law_draw_position(s.random, mass), length);
-        result.token = drawn.index;
-        if (call.ranks) {
-            if (drawn.mine) s.bin = drawn.key, s.base_count = 0;
-            tb_finish_barrier();
-            uint32_t key = s.bin, found = 0;
-            for (int i = tid; i < n; i += TB_FINISHERS) found += s.token[i].key >= key;
-            __syncwarp();
-            found = tb_warp_sum(found);
-            if (lane == 0) atomicAdd(&s.base_count, found);
-            tb_finish_barrier();
-            result.rank = (int32_t)s.base_count;
-        }
-        if (drawn.mine) {
-            if (!flat) result.t = law_exponent(law_key_value(drawn.key), maximum, c);
-            tb_fast_write(call, row, result);
-        }
-        if (call.kept_ids) tb_write_ids_many<S>(call, row, n, greatest, by_index, cut, w_both, kept);
-    }
+    const tb_fast_result result = {0, (int32_t)kept, 0, status, 0.0f, mass};
+    tb_draw_kept<S>(call, row, result, n, bin_sums, shift, flat ? 0.0f : c, maximum);
     end(false);
 }
 
