@@ -203,86 +203,92 @@ TB_DEV void tb_push_caught(S &s, int rank, float bound, bool own, bool shared, b
     }
 }
 
+/* A vector of the block's slice again, from the copy in shared memory where there is one. */
+template <int dtype, int C, int NT, int U, bool STAGED>
+TB_DEV uint4 tb_reload(const tb_fast_slice &slice, const uint4 *stage, uint32_t tile, int j, uint32_t column)
+{
+    constexpr uint32_t none = tb_minus_infinity<dtype>();
+    if (STAGED) return stage[(tile * U + j) * NT + column];
+    uint32_t vector = (tile * U + j) * (C * NT) + (C == 1 ? 0 : blockIdx.x % C * NT) + column;
+    if (vector >= slice.end) return make_uint4(none, none, none, none);
+    if (vector >= slice.whole_first && vector < slice.whole_end)
+        return tb_load_stream(slice.base + (size_t)vector * 16);
+    return tb_load_edge<dtype>(slice.base + (size_t)vector * 16,
+                               vector * tb_fast_vector<dtype>::width - slice.shift, slice.length);
+}
+
 /*
  * The candidates, from the groups whose maximum reaches the bound: weighed at once where the block is alone,
- * else sent to the leader. Greedy: how many elements reach the bound, and the first of them. Each warp looks
- * at its own threads' groups, a tile at a time, an element a lane; those of the warp that works out the
- * interval are shared out. By all that seek.
+ * else sent to the leader. Greedy: how many elements reach the bound, and the first of them. The groups go to
+ * a list of the block, so that all warps have as many, and wait for memory once: a vector a lane. `warps`: of these, a bit each, the others' candidates are there already. By all that seek; the
+ * groups of the warp that works out the interval are shared out.
  */
 template <int dtype, int C, int NT, int U, class S>
-TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int group_shift, bool own,
-                           bool shared, bool greedy, float maximum, float scale, bool flat, float bins)
+TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int group_shift, uint32_t warps,
+                           bool greedy, float maximum, float scale, bool flat, float bins)
 {
-    constexpr int SEEKING = S::WARPS - 1, BATCH = 4, width = tb_fast_vector<dtype>::width;
+    constexpr int SEEKING = S::WARPS - 1, BATCH = 2, AT_ONCE = 32 / U, width = tb_fast_vector<dtype>::width;
     constexpr uint32_t ROOM = C == 1 ? S::CAPACITY : S::SEGMENT;
-    static_assert(U * width == 32 && TB_MAX_GROUPS + (TB_MAX_GROUPS + SEEKING - 1) / SEEKING <= 32, "");
+    static_assert(TB_MAX_GROUPS + (TB_MAX_GROUPS + SEEKING - 1) / SEEKING <= 32, "");
     const int lane = (int)tb_lane(), my = tb_seeker() >> 5;
     const int groups = (int)((tiles + (1u << group_shift) - 1) >> group_shift);
-    const uint32_t lower = (1u << lane) - 1, shift = s.slice.shift, length = s.slice.length;
-    const char *base = s.slice.base;
-    uint32_t *queue = s.queue[my];
     uint32_t bits = 0;
-    if (own)
+    if (warps >> tb_warp() & 1)
 #pragma unroll 4
         for (int g = 0; g < groups; g++) bits |= s.group[g * NT + threadIdx.x] >= bound ? 1u << g : 0u;
-    if (shared)
+    if (warps >> TB_INTERVAL_WARP & 1)
 #pragma unroll 1
         for (int g = my, b = TB_MAX_GROUPS; g < groups; g += SEEKING, b++)
             bits |= s.group[g * NT + TB_INTERVAL_WARP * 32 + lane] >= bound ? 1u << b : 0u;
-    int count = 0;
-    for (;;) {
-        uint32_t mask = __ballot_sync(TB_WHOLE_WARP, bits != 0);
-        if (mask && count <= S::QUEUE - 32) {
-            if (bits) {
-                int b = __ffs(bits) - 1;
-                queue[count + __popc(mask & lower)] =
-                    b < TB_MAX_GROUPS
-                        ? b * NT + threadIdx.x
-                        : (my + (b - TB_MAX_GROUPS) * SEEKING) * NT + TB_INTERVAL_WARP * 32 + lane;
-                bits &= bits - 1;
-            }
-            count += __popc(mask);
-            continue;
-        }
-        if (!count) break;
-        __syncwarp();
 #pragma unroll 1
-        for (int i = 0; i < count << group_shift; i += BATCH) {
-            float x[BATCH];
-            uint32_t index[BATCH], passes[BATCH], total = 0;
-#pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-                uint32_t id = queue[min((i + b) >> group_shift, S::QUEUE - 1)], column = id % NT;
-                uint32_t t = ((id / NT) << group_shift) + ((uint32_t)(i + b) & ((1u << group_shift) - 1));
-                uint32_t j = t * U + lane / width, vector = j * (C * NT) + rank * NT + column;
-                index[b] = vector * width + lane % width - shift;
-                bool valid = i + b < count << group_shift && t < tiles && index[b] < length;
-                x[b] = -LAW_INF;
-                if (valid) x[b] = tb_stored<dtype>(base + (size_t)vector * 16, lane % width);
-            }
-#pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-                passes[b] = __ballot_sync(TB_WHOLE_WARP, x[b] >= bound);
-                total += __popc(passes[b]);
-            }
-            if (!total) continue;
-            uint32_t to = 0;
-            if (lane == 0) to = tb_shared_add(&s.own_pushed, total);
-            to = __shfl_sync(TB_WHOLE_WARP, to, 0);
-#pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-                uint32_t place = to + __popc(passes[b] & lower);
-                to += __popc(passes[b]);
-                if (x[b] >= bound)
-                    tb_push_one<C>(s, rank, x[b], index[b], place, greedy, maximum, scale, flat, bins);
-            }
-            if (to > ROOM && !greedy) { /* too many: the row is left */
-                bits = 0;
-                break;
+    for (;;) {
+        if (bits) {
+            uint32_t to = tb_shared_add(&s.list_length, (uint32_t)__popc(bits));
+            for (; bits && to < (uint32_t)S::LIST; bits &= bits - 1, to++) {
+                const int b = __ffs(bits) - 1;
+                s.list[to] = (uint16_t)(
+                    b < TB_MAX_GROUPS ? b * NT + threadIdx.x
+                                      : (my + (b - TB_MAX_GROUPS) * SEEKING) * NT + TB_INTERVAL_WARP * 32 + lane);
             }
         }
-        __syncwarp();
-        count = 0;
+        tb_seek_barrier<NT>();
+        const int listed = (int)s.list_length, count = min(listed, S::LIST) << group_shift;
+#pragma unroll 1
+        for (int i = my + lane / U * SEEKING; i - lane / U * SEEKING < count; i += BATCH * AT_ONCE * SEEKING) {
+            uint4 v[BATCH];
+            uint32_t first[BATCH];
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                const int at = i + b * AT_ONCE * SEEKING;
+                const uint32_t id = s.list[min(at >> group_shift, S::LIST - 1)], column = id % NT,
+                               t = ((id / NT) << group_shift) + ((uint32_t)at & ((1u << group_shift) - 1));
+                v[b] = tb_reload<dtype, C, NT, U, false>(s.slice, nullptr, at < count ? t : tiles, lane % U,
+                                                         column);
+                first[b] = ((t * U + lane % U) * (C * NT) + rank * NT + column) * width - s.slice.shift;
+            }
+            uint32_t place = 0;
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                uint32_t passes = 0;
+#pragma unroll
+                for (int e = 0; e < width; e++)
+                    passes |= tb_element<dtype>(v[b], e) >= bound ? 1u << e : 0u;
+                if (passes) place = tb_shared_add(&s.own_pushed, (uint32_t)__popc(passes));
+#pragma unroll 1
+                for (; passes; passes &= passes - 1, place++) {
+                    const int e = __ffs((int)passes) - 1;
+                    tb_push_one<C>(s, rank, tb_element<dtype>(v[b], e), first[b] + e, place, greedy, maximum,
+                                   scale, flat, bins);
+                }
+            }
+            if (__any_sync(TB_WHOLE_WARP, place > ROOM) && !greedy) break; /* the row is left */
+        }
+        if (listed <= S::LIST) break;
+        tb_seek_barrier<NT>();
+        if (s.own_pushed > ROOM && !greedy) break;
+        tb_seek_barrier<NT>();
+        if (tb_seeker() == 0) s.list_length = 0;
+        tb_seek_barrier<NT>();
     }
 }
 
@@ -342,23 +348,9 @@ template <class S> TB_DEV void tb_list_groups(S &s, int maxima, float bound)
 #pragma unroll 1
     for (int i = threadIdx.x; i < maxima; i += TB_FINISHERS) {
         if (s.group[i] < bound) continue;
-        uint32_t to = atomicAdd(&s.list_length, 1u);
-        if (to < (uint32_t)S::LIST) s.list[to] = i;
+        uint32_t to = atomicAdd(&s.narrow_length, 1u);
+        if (to < (uint32_t)S::LIST) s.list[to] = (uint16_t)i;
     }
-}
-
-/* Vectors of the block's slice again, from the copy in shared memory where there is one. */
-template <int dtype, int C, int NT, int U, bool STAGED>
-TB_DEV uint4 tb_reload(const tb_fast_slice &slice, const uint4 *stage, uint32_t tile, int j, uint32_t column)
-{
-    constexpr uint32_t none = tb_minus_infinity<dtype>();
-    if (STAGED) return stage[(tile * U + j) * NT + column];
-    uint32_t vector = (tile * U + j) * (C * NT) + (C == 1 ? 0 : blockIdx.x % C * NT) + column;
-    if (vector >= slice.end) return make_uint4(none, none, none, none);
-    if (vector >= slice.whole_first && vector < slice.whole_end)
-        return tb_load_stream(slice.base + (size_t)vector * 16);
-    return tb_load_edge<dtype>(slice.base + (size_t)vector * 16,
-                               vector * tb_fast_vector<dtype>::width - slice.shift, slice.length);
 }
 
 /* Exact masses and f32 sums of the candidates' groups, for the leader. By every block's finishers. */
@@ -372,30 +364,43 @@ static __device__ __noinline__ void tb_narrow(const uint4 *stage, float maximum,
     const uint32_t tiles = tb_slice_tiles<C, NT, U>(slice, &group_shift);
     tb_list_groups(s, (int)((tiles + (1u << group_shift) - 1) >> group_shift) * NT, bound);
     tb_finish_barrier();
-    const uint32_t listed = min(s.list_length, (uint32_t)S::LIST); /* any of them serve */
+    const uint32_t listed = min(s.narrow_length, (uint32_t)S::LIST); /* any of them serve */
     double taken = 0.0;
     uint64_t exact = 0;
-    for (uint32_t i = threadIdx.x; i < listed; i += TB_FINISHERS) {
-        uint32_t group = s.list[i] / NT, column = s.list[i] % NT,
-                 end = min(tiles, (group + 1) << group_shift);
-        for (uint32_t t = group << group_shift; t < end; t++) {
-            uint4 v[U];
+    const int lane = (int)tb_lane();
+    /* each vector by a lane: U lanes add a tile up in the same order as one thread did before */
+    constexpr int AT_ONCE = 32 / U, width = tb_fast_vector<dtype>::width;
+    const uint32_t count = listed << group_shift;
+#pragma unroll 1
+    for (uint32_t first = tb_warp() * AT_ONCE; first < count; first += TB_FINISHERS / 32 * AT_ONCE) {
+        const uint32_t at = first + lane / U, id = s.list[min(at, count - 1) >> group_shift],
+                       t = ((id / NT) << group_shift) + (at & ((1u << group_shift) - 1));
+        constexpr uint32_t none = tb_minus_infinity<dtype>();
+        const bool valid = at < count && t < tiles;
+        uint4 v[1] = {make_uint4(none, none, none, none)};
+        if (valid) v[0] = tb_reload<dtype, C, NT, U, STAGED>(slice, stage, t, lane % U, id % NT);
+        tb_drop_nan<dtype, 1>(v);
+        float m = tb_vector_max<dtype>(v[0]);
 #pragma unroll
-            for (int j = 0; j < U; j++) v[j] = tb_reload<dtype, C, NT, U, STAGED>(slice, stage, t, j, column);
-            float m = tb_tile_max<dtype, U>(v);
-            if (law_isnan(m)) {
-                tb_drop_nan<dtype, U>(v);
-                m = tb_tile_max<dtype, U>(v);
-            }
-            float r = tb_reference_exponent(m, c);
-            taken += (double)tb_tile_sum<dtype, U>(v, c, r) * (double)tb_power(r - r_row) * 0x1p40;
-            constexpr int width = tb_fast_vector<dtype>::width;
+        for (int d = 1; d < U; d *= 2) m = fmaxf(m, __shfl_xor_sync(TB_WHOLE_WARP, m, d));
+        const float r = tb_reference_exponent(m, c);
+        float part[width];
 #pragma unroll
-            for (int j = 0; j < U; j++)
-#pragma unroll
-                for (int e = 0; e < width; e++)
-                    exact += law_weight(law_exponent(tb_element<dtype>(v[j], e), maximum, c));
+        for (int e = 0; e < width; e++) {
+            const float x = tb_element<dtype>(v[0], e);
+            part[e] = tb_ex2(__fmaf_rn(x, c, -r));
+            exact += law_weight(law_exponent(x, maximum, c));
         }
+#pragma unroll
+        for (int d = 1; d < U; d *= 2)
+#pragma unroll
+            for (int e = 0; e < width; e++) part[e] += __shfl_xor_sync(TB_WHOLE_WARP, part[e], d);
+#pragma unroll
+        for (int d = 1; d < width; d *= 2)
+#pragma unroll
+            for (int e = 0; e + d < width; e += 2 * d) part[e] += part[e + d];
+        if (valid && lane % U == 0)
+            taken += (double)part[0] * (double)tb_power(r - r_row) * 0x1p40;
     }
     __syncwarp();
     exact = tb_warp_sum64(exact);

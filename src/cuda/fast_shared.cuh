@@ -107,7 +107,7 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     static constexpr bool ALONE = C == 1;
     static constexpr int WORDS = C == 1 ? WARPS : C;    /* of what the row's warps or blocks said */
     static constexpr int CAPACITY = CAP, SEGMENT = SEG; /* candidates of the row, of one block */
-    static constexpr int LIST = CAP / 2, QUEUE = 64;    /* groups of a block, of a warp */
+    static constexpr int LIST = CAP;                    /* groups of a block */
     static constexpr int CATCH = CAUGHT;                /* vectors of a warp */
     tb_fast_token token[CAP];
     uint2 raw[C > 1 ? C *SEG : 1];                         /* value bits, index: C segments */
@@ -116,10 +116,7 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     uint32_t caught_vector[CAUGHT ? WARPS : 1][CAUGHT ? CAUGHT : 1];
     uint32_t caught_count[WARPS];
     float caught_least[WARPS]; /* what is at least this was caught, if there was room */
-    union {
-        uint32_t queue[WARPS][QUEUE]; /* groups that a warp looks at again */
-        uint32_t list[LIST];          /* groups whose mass narrows the interval */
-    };
+    uint16_t list[LIST];       /* groups that are looked at again, or whose mass narrows the interval */
     tb_stream_bins bins[2]; /* of the candidates' values, of the kept ones' indices */
     union {
         tb_fast_token pair[TB_PAIRS]; /* tokens that meet in pairs */
@@ -138,7 +135,7 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
                         sums */
     alignas(8) uint2 pushed[C]; /* of each block: its candidates; greedy: the lowest index */
-    uint32_t own_pushed, own_first, verdict, last_verdict, list_length;
+    uint32_t own_pushed, own_first, verdict, last_verdict, list_length, narrow_length;
     float bound, bound_try, bound_w;  /* of the candidates; the least value of a min_p */
     uint64_t target_low, target_high; /* of top_p, from the interval of Z */
     double relative, unit;

@@ -94,7 +94,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         if (rank == 0 && tid == 32) tb_fast_advance(params, row, slot);
         if (warp == 0 && lane == 0) {
             s.slice = slice;
-            s.own_pushed = s.verdict = s.list_length = 0;
+            s.own_pushed = s.verdict = s.list_length = s.narrow_length = 0;
             s.own_first = 0xffffffffu;
             s.listed[0] = s.listed[1] = s.listed[2] = s.rest_high = s.rest_low = 0;
             s.own_taken = s.base_mass = 0;
@@ -343,9 +343,12 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         if (CAUGHT) tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy, maximum, c, flat, bins);
         if (STAGED)
             tb_push_staged<dtype, C, NT, U>(s, stage, rank, bound, tiles, greedy);
-        else if (!own || !shared)
-            tb_push_groups<dtype, C, NT, U>(s, rank, bound, tiles, group_shift, !own, !shared, greedy,
-                                            maximum, c, flat, bins);
+        else {
+            const uint32_t warps = __ballot_sync(TB_WHOLE_WARP, lane < WARPS && !caught(lane % WARPS));
+            if (warps)
+                tb_push_groups<dtype, C, NT, U>(s, rank, bound, tiles, group_shift, warps, greedy, maximum, c,
+                                                flat, bins);
+        }
     }
     __syncthreads();
     const float bound = s.bound, bound_w = s.bound_w;
