@@ -94,10 +94,18 @@ template <int NT, class S> TB_DEV float tb_bound_by_folds(S &s, int32_t k)
 
 /* The bound by a histogram of the groups' maxima over [least, maximum]; -inf where too little reaches
  * `least`, inf where the row has more to keep than the lists hold. wanted: mass in units of the maximum's
- * weight, or infinity; k: tokens, or TB_OFF. A row has two tries. By all that seek. */
+ * weight, or infinity; k: tokens, or TB_OFF. A row has two tries. By all that seek.
+ *
+ * What reaches a value is more than the maxima that do: groups hold several great tokens, above all where
+ * frequent tokens lie together. So for a mass each group counts by its sum, in sixteenths of its maximum's
+ * weight, which is a little more than what of it will reach the bound: `wanted` has a margin for that, and
+ * the bound lets TB_FEWEST groups pass, since of very few such sums may be far more. */
+#define TB_PARTS 16
+#define TB_FEWEST 24
+
 template <int C, int NT, int TRY, class S>
 static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float least, float c, int maxima,
-                                                           int32_t k, float wanted)
+                                                           int32_t k, float wanted, int group_shift)
 {
     S &s = *(S *)tb_fast_bytes;
     constexpr int SEEKERS = NT - 32;
@@ -108,16 +116,22 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         tb_seek_barrier<NT>();
     }
     for (int i = tid; i < maxima; i += SEEKERS) {
-        float m = s.group[i];
-        if (m >= least) atomicAdd(&s.group_count[min(255, (int)((maximum - m) * bins))], 1u);
+        const float m = s.group[i];
+        if (m < least) continue;
+        uint32_t parts = TB_PARTS;
+        if (k == TB_OFF && !group_shift)
+            parts = (uint32_t)(s.tile_sums()[i] * tb_ex2(__fmaf_rn(-m, c, tb_reference_exponent(m, c))) * TB_PARTS);
+        atomicAdd(&s.group_count[min(255, (int)((maximum - m) * bins))], parts);
     }
     tb_seek_barrier<NT>();
     if (C > 1) {
         for (int i = tid; i < 32 * C; i += SEEKERS) {
             const uint32_t *from = &s.group_count[i % 32 * 8];
-            uint4 word = make_uint4(from[0] | from[1] << 16, from[2] | from[3] << 16, from[4] | from[5] << 16,
-                                    from[6] | from[7] << 16);
-            tb_mail_16(&s.histogram[TRY][blockIdx.x % C][i % 32], i / 32, word, &s.mail_histogram[TRY]);
+            uint32_t word[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++) word[j] = min(from[j * 2], 0xffffu) | min(from[j * 2 + 1], 0xffffu) << 16;
+            tb_mail_16(&s.histogram[TRY][blockIdx.x % C][i % 32], i / 32,
+                       make_uint4(word[0], word[1], word[2], word[3]), &s.mail_histogram[TRY]);
         }
         tb_mail_await(&s.mail_histogram[TRY]);
         const uint32_t *counts = (const uint32_t *)s.histogram[TRY];
@@ -140,7 +154,7 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             uint32_t bin = all[lane * 8 + i];
-            one[i] = (float)bin * tb_ex2(((float)(lane * 8 + i) + 0.5f) * step);
+            one[i] = (float)bin * (1.0f / TB_PARTS) * tb_ex2(((float)(lane * 8 + i) + 0.5f) * step);
             have += bin;
             mass += one[i];
         }
@@ -156,18 +170,22 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         for (int i = 0; i < 8; i++) {
             before += all[lane * 8 + i];
             mass_before += one[i];
-            if (hit == 256 && ((int32_t)before >= k || mass_before >= wanted)) hit = lane * 8 + i;
-            if (full == 256 && before >= 384) full = lane * 8 + i;
+            if (hit == 256 && (before / TB_PARTS >= (uint32_t)k ||
+                               (mass_before >= wanted && before >= TB_FEWEST * TB_PARTS)))
+                hit = lane * 8 + i;
+            if (full == 256 && before >= 384 * TB_PARTS) full = lane * 8 + i;
         }
         hit = tb_warp_min(hit);
         full = tb_warp_min(full);
-        /* where groups hold several great tokens their maxima promise too little: take many, and see */
+        const float mass_all = __shfl_sync(TB_WHOLE_WARP, mass_end, 31);
+        if (hit == 256 && mass_all >= wanted) hit = 255;
+        /* too little is promised: take many, and see */
         if (TRY && hit == 256 && k == TB_OFF) hit = full;
         /* The greatest n tokens have at most n / m times the mass of the greatest m. Of the latter the
          * groups' maxima have about the mass, and the number, that they show here: may the lists hold enough?
          */
         const bool hopeless = hit == 256 && !TRY && k == TB_OFF &&
-                              __shfl_sync(TB_WHOLE_WARP, mass_end, 31) * (1.25f * S::CAPACITY) <
+                              mass_all * (1.25f * TB_PARTS * S::CAPACITY) <
                                   wanted * (float)__shfl_sync(TB_WHOLE_WARP, before, 31);
         if (lane == 0)
             s.bound_try = hit == 256   ? hopeless ? LAW_INF : -LAW_INF

@@ -147,6 +147,13 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     unsigned long long depth_first, depth_last, base_mass;
     double own_taken;
 
+    /* The tiles' f32 sums, as tb_tile_sum has them, until the candidates need the memory. */
+    TB_MEMBER float *tile_sums()
+    {
+        static_assert(sizeof token >= sizeof group, "");
+        return (float *)token;
+    }
+
     /* Frees the memory for other uses, by one thread, when all of the block are done with it. */
     TB_MEMBER void close()
     {

@@ -125,9 +125,10 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         float top = -LAW_INF, group = -LAW_INF, reference = -2097152.0f, least = LAW_INF;
         double sum = 0.0;
         uint32_t status = 0;
-        auto add = [&](const uint4(&v)[U], float m) {
+        auto add = [&](const uint4(&v)[U], float m, uint32_t t) {
             float r = tb_reference_exponent(m, c), both = fmaxf(reference, r),
                   tile = tb_tile_sum<dtype, U>(v, c, r);
+            s.tile_sums()[min(t, TB_MAX_GROUPS - 1u) * NT + tid] = tile; /* of use where a group is a tile */
             sum = sum * (double)tb_power(reference - both) + (double)(tile * tb_power(r - both));
             reference = both;
         };
@@ -169,7 +170,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 top = fmaxf(top, group);
                 group = -LAW_INF;
             }
-            if (!STAGED && sums) add(v, m);
+            if (!STAGED && sums) add(v, m, t);
         }
 
         /* ---- what every block learns of every warp ---- */
@@ -216,7 +217,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                         uint4 v[U];
 #pragma unroll
                         for (int j = 0; j < U; j++) v[j] = stage[(t * U + j) * NT + tid];
-                        add(v, s.group[t * NT + tid]);
+                        add(v, s.group[t * NT + tid], t);
                     }
                 fixed = fix();
                 if (lane == 0) s.warp[warp].fixed = fixed;
@@ -305,7 +306,8 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 float estimate = (float)(relative * unit);
                 /* all tokens of less weight than (1 - p) * Z / n weigh less than (1 - p) * Z together */
                 share = (1.0f - fmaxf(chain.p, 0.0f)) * estimate / (float)length;
-                wanted = estimate * 0x1p-40f * chain.p * 1.01f;
+                /* and some of what is less than the bound, as it is in the groups' sums */
+                wanted = estimate * 0x1p-40f * (0.25f + 0.75f * fmaxf(chain.p, 0.0f));
             }
             uint32_t lowest = TB_KEY_POS_INF;
             for (int i = lane; i < FOLDS; i += 32) {
@@ -318,7 +320,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             if (p_whole) { /* first by what is greater than that, which most rows do with */
                 float far = fmaxf(fmaxf(tb_least_value(maximum, c, fmaxf(share, 1.0f)), TB_LEAST), bound_w);
                 least = fmaxf(least, far);
-                bound = tb_bound_by_histogram<C, NT, 0, S>(maximum, least, c, maxima, k, wanted);
+                bound = tb_bound_by_histogram<C, NT, 0, S>(maximum, least, c, maxima, k, wanted, group_shift);
                 least = far;
             } else {
                 if (k > 300) least -= (maximum - least) * 0.6f;
@@ -326,7 +328,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 bound = -LAW_INF;
             }
             if (bound == -LAW_INF)
-                bound = tb_bound_by_histogram<C, NT, 1, S>(maximum, least, c, maxima, k, wanted);
+                bound = tb_bound_by_histogram<C, NT, 1, S>(maximum, least, c, maxima, k, wanted, group_shift);
             if (bound == -LAW_INF) bound = bound_w > TB_LEAST ? bound_w : least;
         } else if (!all) {
             bound = bound_w;
