@@ -44,52 +44,50 @@ TB_DEV tb_stream_rule tb_make_rule(const tb_fast_chain &chain, uint32_t length)
 }
 
 /*
- * The bound by the folds' maxima: the k-th of them, TB_LEAST where there are fewer that hold a token;
- * infinity where all folds reach it: there are many equals, which the lists would not hold. By all that seek;
- * up to eight warps compare each a part of the folds with all of them, four a lane. Their counts are added as
- * bytes. In floats, because floats add in another pipe than they compare in.
+ * The bound by the folds' maxima: a value that at least k of them reach, and hardly more; TB_LEAST where there
+ * are fewer that hold a token; infinity where the k-th is also the least of them: there are many equals, which
+ * the lists would not hold. By one warp, four a lane, by a histogram; its range begins at a value that only
+ * few folds reach, so that a single great token does not widen it.
  */
-template <int NT, class S> TB_DEV float tb_bound_by_folds(S &s, int32_t k)
+template <class S> TB_DEV float tb_bound_by_folds(S &s, uint32_t k)
 {
-    constexpr int SEEKING = NT / 32 - 1, PARTS = SEEKING < 8 ? SEEKING : 8, VECTORS = S::FOLDS / 4,
-                  EACH = (VECTORS + PARTS - 1) / PARTS;
-    static_assert(S::FOLDS == 128, "four a lane, and counts of a byte");
-    const int lane = (int)tb_lane(), part = tb_seeker() >> 5;
-    float mine[4], count[4];
+    static_assert(S::FOLDS == 128, "four a lane");
+    constexpr uint32_t IDS = S::FOLDS - 1; /* in a fold's last bits */
+    const int lane = (int)tb_lane();
+    const float4 v = ((const float4 *)s.fold)[lane];
+    const float mine[4] = {v.x, v.y, v.z, v.w};
+    const float second = fmaxf(fmaxf(fminf(v.x, v.y), fminf(v.z, v.w)),
+                               fminf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)));
+    uint32_t least = TB_KEY_POS_INF, held = 0, equal = 0;
 #pragma unroll
-    for (int i = 0; i < 4; i++) mine[i] = s.fold[lane + i * 32];
-    if (part < PARTS) {
-        const float4 *fold = (const float4 *)s.fold;
-#pragma unroll
-        for (int i = 0; i < 4; i++) count[i] = 0x1p23f;
-#pragma unroll 1
-        for (int j = part * EACH; j < min(part * EACH + EACH, VECTORS); j++) {
-            const float4 other = fold[j];
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                count[i] += other.x > mine[i] ? 1.0f : 0.0f;
-                count[i] += other.y > mine[i] ? 1.0f : 0.0f;
-                count[i] += other.z > mine[i] ? 1.0f : 0.0f;
-                count[i] += other.w > mine[i] ? 1.0f : 0.0f;
-            }
-        }
-        s.fold_part[part][lane] =
-            __byte_perm(__byte_perm(law_bits(count[0]), law_bits(count[1]), 0x0040),
-                        __byte_perm(law_bits(count[2]), law_bits(count[3]), 0x0040), 0x5410);
+    for (int i = 0; i < 4; i++) {
+        const uint32_t key = law_key(mine[i]) & ~IDS;
+        if (key >= TB_KEY_LEAST_LOGIT + S::FOLDS) least = min(least, key), held++;
     }
-    tb_seek_barrier<NT>();
-    uint32_t greater = 0;
+    least = tb_warp_min(least);
 #pragma unroll
-    for (int i = 0; i < PARTS; i++) greater += s.fold_part[i][lane];
-    uint32_t key = 0; /* exactly one lane finds it */
+    for (int i = 0; i < 4; i++) equal += (law_key(mine[i]) & ~IDS) == least;
+    const uint32_t both = tb_warp_sum(held << 16 | equal);
+    held = both >> 16;
+    equal = both & 0xffffu;
+    if (held < k) return TB_LEAST;
+    const float high = law_key_value(tb_warp_max(law_key(second))), low = law_key_value(least);
+    if (held - equal < k) return held == S::FOLDS ? LAW_INF : low;
+    const float bins = __fdividef(128.0f, fmaxf(fminf(high - low, 0x1p125f), 0x1p-60f));
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        if ((greater >> (i * 8) & 255u) == (uint32_t)k - 1u) key = law_key(mine[i]);
-    key = tb_warp_or(key) & ~(uint32_t)(S::FOLDS - 1);
-    if (key < TB_KEY_LEAST_LOGIT + S::FOLDS) return TB_LEAST;
-    const float bound = law_key_value(key);
-    const bool reach = fminf(fminf(mine[0], mine[1]), fminf(mine[2], mine[3])) >= bound;
-    return __all_sync(TB_WHOLE_WARP, reach) ? LAW_INF : bound;
+        tb_shared_red(&s.fold_count[min(127, max(0, (int)((high - mine[i]) * bins)))], 1);
+    __syncwarp();
+    const uint4 count = ((const uint4 *)s.fold_count)[lane];
+    const uint32_t one[4] = {count.x, count.y, count.z, count.w}, sum = count.x + count.y + count.z + count.w;
+    uint32_t reach = tb_warp_scan(sum) - sum, hit = 128;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        reach += one[i];
+        if (hit == 128 && reach >= k) hit = lane * 4 + i;
+    }
+    hit = tb_warp_min(hit);
+    return hit >= 127 ? low : fmaxf(low, __fadd_rd(high, ((float)hit + 1.01f) * __fdividef(-1.0f, bins)));
 }
 
 /* The bound by a histogram of the groups' maxima over [least, maximum]; -inf where too little reaches

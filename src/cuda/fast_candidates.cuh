@@ -219,12 +219,12 @@ TB_DEV uint4 tb_reload(const tb_fast_slice &slice, const uint4 *stage, uint32_t 
  * a list of the block, so that all warps have as many, and wait for memory once: a vector a lane. `warps`: of these, a bit each, the others' candidates are there already. By all that seek; the
  * groups of the warp that works out the interval are shared out.
  */
-template <int dtype, int C, int NT, int U, class S>
-TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int group_shift, uint32_t warps,
-                           bool greedy, float maximum, float scale, bool flat, float bins)
+template <int dtype, int C, int NT, int U, bool STAGED, class S>
+TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint32_t tiles, int group_shift,
+                           uint32_t warps, bool greedy, float maximum, float scale, bool flat, float bins)
 {
     constexpr int SEEKING = S::WARPS - 1, BATCH = 2, AT_ONCE = 32 / U, width = tb_fast_vector<dtype>::width;
-    constexpr uint32_t ROOM = C == 1 ? S::CAPACITY : S::SEGMENT;
+    constexpr uint32_t ROOM = C == 1 ? S::CAPACITY : S::SEGMENT, none = tb_minus_infinity<dtype>();
     static_assert(TB_MAX_GROUPS + (TB_MAX_GROUPS + SEEKING - 1) / SEEKING <= 32, "");
     const int lane = (int)tb_lane(), my = tb_seeker() >> 5;
     const int groups = (int)((tiles + (1u << group_shift) - 1) >> group_shift);
@@ -258,8 +258,9 @@ TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int grou
                 const int at = i + b * AT_ONCE * SEEKING;
                 const uint32_t id = s.list[min(at >> group_shift, S::LIST - 1)], column = id % NT,
                                t = ((id / NT) << group_shift) + ((uint32_t)at & ((1u << group_shift) - 1));
-                v[b] = tb_reload<dtype, C, NT, U, false>(s.slice, nullptr, at < count ? t : tiles, lane % U,
-                                                         column);
+                v[b] = make_uint4(none, none, none, none);
+                if (at < count && t < tiles)
+                    v[b] = tb_reload<dtype, C, NT, U, STAGED>(s.slice, stage, t, lane % U, column);
                 first[b] = ((t * U + lane % U) * (C * NT) + rank * NT + column) * width - s.slice.shift;
             }
             uint32_t place = 0;
@@ -285,56 +286,6 @@ TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int grou
         tb_seek_barrier<NT>();
         if (tb_seeker() == 0) s.list_length = 0;
         tb_seek_barrier<NT>();
-    }
-}
-
-/* The same from the row's copy in shared memory, where a group is one tile. */
-template <int dtype, int C, int NT, int U, class S>
-TB_DEV void tb_push_staged(S &s, const uint4 *stage, int rank, float bound, uint32_t tiles, bool greedy)
-{
-    constexpr int SEEKING = S::WARPS - 1, BATCH = 4, width = tb_fast_vector<dtype>::width;
-    static_assert(U * width == 32, "an element a lane");
-    const int lane = (int)tb_lane(), warp = (int)tb_warp(), my = tb_seeker() >> 5;
-    const uint32_t lower = (1u << lane) - 1;
-    /* its own, then its share of the interval warp's */
-#pragma unroll 1
-    for (uint32_t g = 0, own = 1; own || g < tiles;) {
-        const int first = own ? warp * 32 : TB_INTERVAL_WARP * 32;
-        uint32_t hits = __ballot_sync(TB_WHOLE_WARP, g < tiles && s.group[g * NT + first + lane] >= bound);
-#pragma unroll 1
-        while (hits) {
-            float x[BATCH];
-            uint32_t column[BATCH], passes[BATCH], total = 0;
-            const uint32_t j = g * U + lane / width;
-#pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-                column[b] = first + __ffs(hits) - 1;
-                x[b] = hits ? tb_stored<dtype>(stage + j * NT + column[b], lane % width) : -LAW_INF;
-                hits &= hits - 1;
-            }
-#pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-                passes[b] = __ballot_sync(TB_WHOLE_WARP, x[b] >= bound);
-                total += __popc(passes[b]);
-            }
-            uint32_t to = 0;
-            if (lane == 0) to = tb_shared_add(&s.own_pushed, total);
-            to = __shfl_sync(TB_WHOLE_WARP, to, 0);
-#pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-                if (x[b] >= bound) {
-                    const uint32_t vector = j * (C * NT) + rank * NT + column[b];
-                    tb_push_one<C>(s, rank, x[b], vector * width + lane % width - s.slice.shift,
-                                   to + __popc(passes[b] & lower), greedy, 0.0f, 0.0f, false, 0.0f);
-                }
-                to += __popc(passes[b]);
-            }
-            if (to > (uint32_t)S::SEGMENT && !greedy) return; /* too many: the row is left */
-        }
-        if (own && ++g >= tiles)
-            own = 0, g = my;
-        else if (!own)
-            g += SEEKING;
     }
 }
 

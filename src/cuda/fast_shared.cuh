@@ -119,14 +119,15 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     float caught_least[WARPS]; /* what is at least this was caught, if there was room */
     uint16_t list[LIST];       /* groups that are looked at again, or whose mass narrows the interval */
     tb_stream_bins bins[2]; /* of the candidates' values, of the kept ones' indices */
-    union {
-        tb_fast_token pair[TB_PAIRS]; /* tokens that meet in pairs */
-        uint32_t fold_part[8][32];    /* counts of greater folds, of each warp's share of them */
-    };
+    tb_fast_token pair[TB_PAIRS]; /* tokens that meet in pairs */
     uint16_t pair_at[TB_PAIRS]; /* their places among all candidates */
     tb_fast_warp warp[WARPS], word[C > 1 ? C : 1]; /* what each warp says; of each block */
     alignas(16) float fold[FOLDS]; /* maxima rounded down, all different; -FLT_MAX and up: none */
-    uint32_t group_count[256], group_count_all[C > 1 ? 256 : 1];
+    union {
+        uint32_t group_count[256]; /* of a histogram's bins */
+        uint32_t fold_count[FOLDS];
+    };
+    uint32_t group_count_all[C > 1 ? 256 : 1];
     tb_fast_chain chain;
     tb_stream_rule rule;
     tb_fast_slice slice;

@@ -297,8 +297,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         if (greedy) {
             bound = maximum;
         } else if (!all && k <= TB_FOLD_K) {
-            bound = bound_w;
-            bound = fmaxf(bound, tb_bound_by_folds<NT>(s, k));
+            if (warp == 0) bound = fmaxf(bound_w, tb_bound_by_folds(s, (uint32_t)k));
         } else if (!all && (k != TB_OFF || p_whole)) {
             float wanted = LAW_INF, share = 1.0f;
             if (p_whole) {
@@ -338,6 +337,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             s.bound_w = bound_w;
         }
         tb_seek_barrier<NT>();
+        bound = s.bound;
 
         /* ---- the candidates, to the leader ---- */
         auto caught = [&](int of) {
@@ -346,14 +346,10 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         const bool own = caught(warp), shared = caught(TB_INTERVAL_WARP);
         const float bins = tb_value_bins(maximum, bound, c);
         if (CAUGHT) tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy, maximum, c, flat, bins);
-        if (STAGED)
-            tb_push_staged<dtype, C, NT, U>(s, stage, rank, bound, tiles, greedy);
-        else {
-            const uint32_t warps = __ballot_sync(TB_WHOLE_WARP, lane < WARPS && !caught(lane % WARPS));
-            if (warps)
-                tb_push_groups<dtype, C, NT, U>(s, rank, bound, tiles, group_shift, warps, greedy, maximum, c,
-                                                flat, bins);
-        }
+        const uint32_t warps = __ballot_sync(TB_WHOLE_WARP, lane < WARPS && !caught(lane % WARPS));
+        if (warps)
+            tb_push_groups<dtype, C, NT, U, STAGED>(s, stage, rank, bound, tiles, group_shift, warps, greedy,
+                                                    maximum, c, flat, bins);
     }
     __syncthreads();
     const float bound = s.bound, bound_w = s.bound_w;
