@@ -124,16 +124,6 @@ TB_DEV void tb_mail_await(uint64_t *box)
                  : "memory");
 }
 
-/* Whole vectors from memory, which the box counts. */
-TB_DEV void tb_bulk_copy(void *to, const void *from, uint32_t bytes, uint64_t *box)
-{
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-            tb_shared_address(to)),
-        "l"(from), "r"(bytes), "r"(tb_shared_address(box))
-        : "memory");
-}
-
 TB_DEV void tb_mail_4(void *to, int rank, uint32_t x, uint64_t *box)
 {
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(
@@ -181,9 +171,6 @@ TB_DEV void tb_mail_wait(uint64_t *, uint32_t = 0)
 {
 }
 TB_DEV void tb_mail_await(uint64_t *)
-{
-}
-TB_DEV void tb_bulk_copy(void *, const void *, uint32_t, uint64_t *)
 {
 }
 TB_DEV void tb_mail_4(void *, int, uint32_t, uint64_t *)

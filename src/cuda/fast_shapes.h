@@ -9,7 +9,7 @@
 #define TB_STREAM_C1_256_BYTES 57088
 #define TB_STREAM_C2_512_BYTES 125440
 #define TB_STREAM_C4_256_BYTES 90624
-#define TB_STREAM_C8_256_BYTES 103168  /* and its share of the row */
+#define TB_STREAM_C8_256_BYTES 103040  /* and its share of the row */
 #define TB_STREAM_C16_256_BYTES 144384 /* likewise */
 
 #define TB_FLAT_C1_512_BYTES 8832

@@ -12,7 +12,6 @@
 #define TB_COUNT_AT 52       /* counts of candidates above their masses, at most 2^51, in one number */
 #define TB_KEPT 0x80000000u  /* marks the index of a token that is kept */
 #define TB_MAX_GROUPS 16     /* of a thread */
-#define TB_STAGED_TILES 8    /* of a block that keeps them in shared memory: more do not fit */
 
 typedef struct __align__(16) tb_fast_token
 {
@@ -105,7 +104,7 @@ typedef struct tb_stream_rule {
 
 template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     static constexpr int WARPS = NT / 32, FOLDS = 128;
-    static constexpr bool ALONE = C == 1, STAGED = C >= 8;
+    static constexpr bool ALONE = C == 1;
     static constexpr int WORDS = C == 1 ? WARPS : C;    /* of what the row's warps or blocks said */
     static constexpr int CAPACITY = CAP, SEGMENT = SEG; /* candidates of the row, of one block */
     static constexpr int LIST = CAP;                    /* groups of a block */
@@ -133,7 +132,6 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     tb_fast_slice slice;
     uint64_t random;
     uint64_t mail_first, mail_sums, mail_second, mail_histogram[2], mail_verdict, mail_narrow; /* mbarriers */
-    uint64_t mail_row[STAGED ? TB_STAGED_TILES : 1]; /* for the row's tiles */
     uint4 histogram[2][C][C > 1 ? 32 : 1]; /* of every block, 8 counts of 16 bits a vector */
     uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
                         sums */
@@ -161,8 +159,6 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
         uint64_t *const boxes[] = {&mail_first,        &mail_sums,    &mail_second, &mail_histogram[0],
                                    &mail_histogram[1], &mail_verdict, &mail_narrow};
         for (uint64_t *box : boxes) tb_mail_close(box);
-        if (STAGED)
-            for (uint64_t &box : mail_row) tb_mail_close(&box);
     }
 };
 

@@ -45,26 +45,21 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, rank = C == 1 ? 0 : blockIdx.x % C;
     const int64_t row = blockIdx.x / C;
     if (C > 1) {
-        if (warp == 2) {
-            if (STAGED && lane < TB_STAGED_TILES) tb_mail_init(&s.mail_row[lane], U);
-            if (lane == 0) {
-                tb_mail_init(&s.mail_first, 1);
-                tb_mail_init(&s.mail_sums, 1);
-                tb_mail_init(&s.mail_second, C);
-                tb_mail_init(&s.mail_verdict, 1);
-                tb_mail_init(&s.mail_histogram[0], 1);
-                tb_mail_init(&s.mail_histogram[1], 1);
-                tb_mail_init(&s.mail_narrow, 1);
-            }
+        if (tid == 64) {
+            tb_mail_init(&s.mail_first, 1);
+            tb_mail_init(&s.mail_sums, 1);
+            tb_mail_init(&s.mail_second, C);
+            tb_mail_init(&s.mail_verdict, 1);
+            tb_mail_init(&s.mail_histogram[0], 1);
+            tb_mail_init(&s.mail_histogram[1], 1);
+            tb_mail_init(&s.mail_narrow, 1);
             tb_mail_init_done();
-            if (lane == 0) {
-                tb_mail_expect(&s.mail_first, C * 8 + FOLDS * 4);
-                tb_mail_expect(&s.mail_sums, C * 8);
-                tb_mail_expect(&s.mail_verdict, 4);
-                tb_mail_expect(&s.mail_histogram[0], C * 512);
-                tb_mail_expect(&s.mail_histogram[1], C * 512);
-                tb_mail_expect(&s.mail_narrow, C * 16);
-            }
+            tb_mail_expect(&s.mail_first, C * 8 + FOLDS * 4);
+            tb_mail_expect(&s.mail_sums, C * 8);
+            tb_mail_expect(&s.mail_verdict, 4);
+            tb_mail_expect(&s.mail_histogram[0], C * 512);
+            tb_mail_expect(&s.mail_histogram[1], C * 512);
+            tb_mail_expect(&s.mail_narrow, C * 16);
         }
         __syncwarp();
         tb_cluster_arrive_relaxed<C>(); /* that the other blocks run is known once this barrier is passed */
@@ -89,8 +84,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         /* the first loads, before all else that is to be done; without a copy in shared memory there are no
          * registers to hold a tile meanwhile: let it come as far as L2 */
         if (STAGED) {
-            __syncthreads(); /* the boxes */
-            tb_stage_row<dtype, C, NT, U>(slice, rank, tiles, stage, s.mail_row);
+            tb_stage_tile<dtype, C * NT, NT, U>(slice, rank * NT, stage);
         } else if (inner_tiles) {
 #pragma unroll
             for (int j = 0; j < U; j++)
@@ -138,7 +132,10 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         for (uint32_t t = 0; t < tiles; t++, at += C * NT * U * 16) {
             uint4 v[U];
             if (STAGED) {
-                tb_mail_await(&s.mail_row[t]);
+                if (t + 1 < tiles)
+                    tb_stage_tile<dtype, C * NT, NT, U>(slice, rank * NT + (t + 1) * (C * NT * U),
+                                                        stage + (t + 1) * (U * NT));
+                tb_stage_wait(t + 1 < tiles);
 #pragma unroll
                 for (int j = 0; j < U; j++) v[j] = stage[(t * U + j) * NT + tid];
             } else if (t < inner_tiles) {
