@@ -113,24 +113,33 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         for (int i = tid; i < 256; i += SEEKERS) s.group_count[i] = 0;
         tb_seek_barrier<NT>();
     }
-    for (int i = tid; i < maxima; i += SEEKERS) {
+    static_assert(TB_MAX_GROUPS * NT <= 32 * SEEKERS, "a bit for each of a thread's");
+    uint32_t bits = 0;
+#pragma unroll 4
+    for (int j = 0; j * SEEKERS < maxima; j++) {
+        const int i = tid + j * SEEKERS;
+        bits |= (i < maxima && s.group[i] >= least) ? 1u << j : 0u;
+    }
+#pragma unroll 1
+    for (; bits; bits &= bits - 1) {
+        const int i = tid + (__ffs((int)bits) - 1) * SEEKERS;
         const float m = s.group[i];
-        if (m < least) continue;
         uint32_t parts = TB_PARTS;
         if (k == TB_OFF && !group_shift)
-            parts = (uint32_t)(s.tile_sums()[i] * tb_ex2(__fmaf_rn(-m, c, tb_reference_exponent(m, c))) * TB_PARTS);
-        atomicAdd(&s.group_count[min(255, (int)((maximum - m) * bins))], parts);
+            parts = (uint32_t)(s.tile_sums()[i] * tb_ex2(__fmaf_rn(-m, c, tb_reference_exponent(m, c))) *
+                               TB_PARTS);
+        tb_shared_red(&s.group_count[min(255, (int)((maximum - m) * bins))], parts);
     }
     tb_seek_barrier<NT>();
     if (C > 1) {
-        for (int i = tid; i < 32 * C; i += SEEKERS) {
-            const uint32_t *from = &s.group_count[i % 32 * 8];
-            uint32_t word[4];
-#pragma unroll
-            for (int j = 0; j < 4; j++) word[j] = min(from[j * 2], 0xffffu) | min(from[j * 2 + 1], 0xffffu) << 16;
-            tb_mail_16(&s.histogram[TRY][blockIdx.x % C][i % 32], i / 32,
-                       make_uint4(word[0], word[1], word[2], word[3]), &s.mail_histogram[TRY]);
-        }
+        const uint4 left = ((const uint4 *)s.group_count)[lane * 2],
+                    right = ((const uint4 *)s.group_count)[lane * 2 + 1];
+        auto both = [](uint32_t low, uint32_t high) { return min(low, 0xffffu) | min(high, 0xffffu) << 16; };
+        const uint4 word = make_uint4(both(left.x, left.y), both(left.z, left.w), both(right.x, right.y),
+                                      both(right.z, right.w));
+#pragma unroll 1
+        for (int to = tid >> 5; to < C; to += SEEKERS / 32)
+            tb_mail_16(&s.histogram[TRY][blockIdx.x % C][lane], to, word, &s.mail_histogram[TRY]);
         tb_mail_await(&s.mail_histogram[TRY]);
         const uint32_t *counts = (const uint32_t *)s.histogram[TRY];
         uint32_t even = 0, odd = 0;
@@ -149,9 +158,11 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         const uint32_t *all = C > 1 ? s.group_count_all : s.group_count;
         uint32_t have = 0;
         float mass = 0.0f, one[8], step = __fdividef(-c, bins);
+        const uint4 left = ((const uint4 *)all)[lane * 2], right = ((const uint4 *)all)[lane * 2 + 1];
+        const uint32_t here[8] = {left.x, left.y, left.z, left.w, right.x, right.y, right.z, right.w};
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            uint32_t bin = all[lane * 8 + i];
+            const uint32_t bin = here[i];
             one[i] = (float)bin * (1.0f / TB_PARTS) * tb_ex2(((float)(lane * 8 + i) + 0.5f) * step);
             have += bin;
             mass += one[i];
@@ -166,7 +177,7 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         float mass_before = mass_end - mass;
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            before += all[lane * 8 + i];
+            before += here[i];
             mass_before += one[i];
             if (hit == 256 && (before / TB_PARTS >= (uint32_t)k ||
                                (mass_before >= wanted && before >= TB_FEWEST * TB_PARTS)))

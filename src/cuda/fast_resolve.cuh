@@ -46,28 +46,35 @@ typedef struct tb_bin_found {
     uint64_t base;
 } tb_bin_found;
 
-/* The first bin that holds tokens and whose running sum, itself included, passes `test`. */
+/* The first bin whose running sum, itself included, passes `test`, which sums that are greater pass too and
+ * nothing does not. */
 template <class TEST> TB_DEV tb_bin_found tb_find_bin(const tb_bin_sums &sums, const TEST &test)
 {
-    uint64_t before = sums.before;
-    tb_bin_found mine = {TB_BINS, 0, 0};
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const uint64_t after = before + sums.own[i];
-        const uint32_t count = tb_count_of(sums.own[i]);
-        if (mine.bin == TB_BINS && count && test(after)) {
-            mine.bin = tb_lane() * 4 + i;
-            mine.count = count;
-            mine.base = before;
-        }
-        before = after;
-    }
+    const uint64_t first = sums.before + sums.own[0], second = first + sums.own[1],
+                   third = second + sums.own[2];
+    const bool a = !test(first), b = !test(second), c = !test(third), d = !test(third + sums.own[3]);
     tb_bin_found found;
-    found.bin = tb_warp_min(mine.bin);
+    found.bin = tb_warp_sum((uint32_t)a + b + c + d);
     const int from = (int)(found.bin / 4 % 32);
-    found.count = __shfl_sync(TB_WHOLE_WARP, mine.count, from);
-    found.base = __shfl_sync(TB_WHOLE_WARP, mine.base, from);
+    const uint64_t base = c ? third : b ? second : a ? first : sums.before;
+    const uint32_t high = (uint32_t)((c ? sums.own[3] : b ? sums.own[2] : a ? sums.own[1] : sums.own[0]) >> 32);
+    found.count = __shfl_sync(TB_WHOLE_WARP, high, from) >> (TB_COUNT_AT - 32);
+    found.base = __shfl_sync(TB_WHOLE_WARP, base, from);
+    if (found.bin == TB_BINS) found.count = 0, found.base = sums.total;
     return found;
+}
+
+/* A token of a list in shared memory, whether it is needed or not: the compiler would wait for what decides
+ * that first. */
+TB_DEV tb_fast_token tb_load_token(const tb_fast_token *at)
+{
+    uint32_t low, high;
+    tb_fast_token token;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(token.key), "=r"(token.index), "=r"(low), "=r"(high)
+                 : "r"(tb_shared_address(at)));
+    token.weight = (uint64_t)high << 32 | low;
+    return token;
 }
 
 /* Where a token stands, from the greatest down: 0 for the greatest. Under TIES_ALL equals share a place. */
@@ -187,16 +194,23 @@ TB_DEV void tb_mark_kept(int n, const tb_bin_sums &sums, uint32_t greatest, floa
                                  target, cut.bin, cut.base);
             cut.base = d.base;
         }
+        auto place = [&](const tb_fast_token &a, int i, bool above, bool at) {
+            if (above && phase) tb_keep(s, i, a, shift);
+            if (at) tb_list_token(s, phase, a, i);
+        };
+        if (refined) {
 #pragma unroll 1
-        for (int i = tid; i < n; i += TB_FINISHERS) {
-            const tb_fast_token a = s.token[i];
-            const uint64_t depth = tb_depth(greatest, a.key, a.index, by_index);
-            const uint32_t bin = tb_value_bin(law_key_value(a.key), maximum, bins);
-            if (a.weight < w) continue;
-            if (refined ? depth < d.first : bin < cut.bin) {
-                if (phase) tb_keep(s, i, a, shift);
-            } else if (refined ? depth <= d.last : bin == cut.bin) {
-                tb_list_token(s, phase, a, i);
+            for (int i = tid; i < n; i += TB_FINISHERS) {
+                const tb_fast_token a = s.token[i];
+                const uint64_t depth = tb_depth(greatest, a.key, a.index, by_index);
+                if (a.weight >= w) place(a, i, depth < d.first, depth >= d.first && depth <= d.last);
+            }
+        } else {
+#pragma unroll 1
+            for (int i = tid; i < n; i += TB_FINISHERS) {
+                const tb_fast_token a = tb_load_token(&s.token[i]);
+                const uint32_t bin = tb_value_bin(law_key_value(a.key), maximum, bins);
+                if (a.weight >= w) place(a, i, bin < cut.bin, bin == cut.bin);
             }
         }
         tb_finish_barrier();
@@ -210,9 +224,9 @@ TB_DEV void tb_mark_kept(int n, const tb_bin_sums &sums, uint32_t greatest, floa
             for (int j = 0; j < m; j += 4)
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
-                    const tb_fast_token a = s.pair[j + e];
-                    if (j + e < m && ((uint64_t)a.key << 32 | (~a.index & ties)) > own)
-                        above += a.weight + ((uint64_t)1 << TB_COUNT_AT);
+                    const tb_fast_token a = tb_load_token(&s.pair[j + e]);
+                    const bool greater = j + e < m && ((uint64_t)a.key << 32 | (~a.index & ties)) > own;
+                    above += greater ? a.weight + ((uint64_t)1 << TB_COUNT_AT) : 0;
                 }
             if (tb_count_of(above) < k && tb_mass_of(above) < target) {
                 if (phase) {
@@ -319,8 +333,8 @@ TB_DEV void tb_draw_kept(const tombola_call &call, int64_t row, tb_fast_result r
         for (int j = 0; j < m; j += 4)
 #pragma unroll
             for (int e = 0; e < 4; e++) {
-                const tb_fast_token a = s.pair[j + e];
-                if (j + e < m && a.index < mine.index) before += a.weight;
+                const tb_fast_token a = tb_load_token(&s.pair[j + e]);
+                before += j + e < m && a.index < mine.index ? a.weight : 0;
             }
         drawn = before <= position && position - before < mine.weight;
     }

@@ -123,10 +123,10 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     tb_fast_warp warp[WARPS], word[C > 1 ? C : 1]; /* what each warp says; of each block */
     alignas(16) float fold[FOLDS]; /* maxima rounded down, all different; -FLT_MAX and up: none */
     union {
-        uint32_t group_count[256]; /* of a histogram's bins */
+        alignas(16) uint32_t group_count[256]; /* of a histogram's bins */
         uint32_t fold_count[FOLDS];
     };
-    uint32_t group_count_all[C > 1 ? 256 : 1];
+    alignas(16) uint32_t group_count_all[C > 1 ? 256 : 1];
     tb_fast_chain chain;
     tb_stream_rule rule;
     tb_fast_slice slice;
@@ -138,6 +138,8 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     alignas(8) uint2 pushed[C]; /* of each block: its candidates; greedy: the lowest index */
     uint32_t own_pushed, own_first, verdict, last_verdict, list_length, narrow_length;
     float bound, bound_try, bound_w;  /* of the candidates; the least value of a min_p */
+    float value_bins;                 /* bins of the candidates in a unit */
+    uint32_t finished;                /* warps with the pass */
     uint64_t target_low, target_high; /* of top_p, from the interval of Z */
     double relative, unit;
     uint32_t listed[3];           /* tokens in s.pair: for the cut, twice, and for the draw */

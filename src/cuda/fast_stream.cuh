@@ -30,6 +30,33 @@
 #include "fast_candidates.cuh"
 #include "fast_resolve.cuh"
 
+/* By one warp: the row's chain and its random bits. */
+template <class S>
+static __device__ __noinline__ void tb_describe(const tb_cuda_params &params, int64_t row, S &s, bool chain,
+                                                bool random)
+{
+    int64_t start, count;
+    const bool located = tb_fast_locate(params.call, row, &start, &count);
+    const int64_t slot = tb_gpu_slot(params.call, row);
+    if (chain) {
+        tb_fast_parse(params, row, located, slot, &s.chain);
+        __syncwarp();
+        if (tb_lane() == 0) s.rule = tb_make_rule(s.chain, (uint32_t)count);
+    }
+    if (random && tb_lane() == 0) s.random = tb_fast_random(params.call, row, slot);
+}
+
+/* The warp more that a block has that keeps its share of the row: its other warps have no time for this
+ * while their only loads are under way. */
+template <int C, class S> TB_DEV void tb_stream_help(const tb_cuda_params &params)
+{
+    tb_cluster_arrive_relaxed<C>();
+    tb_wait_for_inputs();
+    tb_describe(params, blockIdx.x / C, *(S *)tb_fast_bytes, true, true);
+    tb_cluster_wait<C>();
+    __syncthreads(); /* of the pass's end */
+}
+
 /* Ends with end(whether the row is left), by all threads of the row's blocks. */
 template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT, class END>
 TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
@@ -71,7 +98,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     const bool leader = rank == 0;
     {
         int64_t start, count;
-        const bool located = tb_fast_locate(call, row, &start, &count);
+        tb_fast_locate(call, row, &start, &count);
         const tb_fast_slice slice = tb_make_slice<dtype>(
             (const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes, (uint32_t)count, 0, 1);
         int group_shift;
@@ -97,7 +124,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             s.own_pushed = s.verdict = s.list_length = s.narrow_length = 0;
             s.own_first = 0xffffffffu;
             s.listed[0] = s.listed[1] = s.listed[2] = s.rest_high = s.rest_low = 0;
-            s.own_taken = s.base_mass = 0;
+            s.own_taken = s.base_mass = s.finished = 0;
         }
         if (tid < 256) {
             s.group_count[tid] = 0;
@@ -107,13 +134,6 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         }
         if (lane == 0) s.caught_count[warp] = 0;
         if (!STAGED) __syncthreads(); /* the slice, for the tiles at the ends */
-        if (warp == WARPS - 1) {
-            tb_fast_parse(params, row, located, slot, &s.chain);
-            __syncwarp();
-            if (lane == 0) s.rule = tb_make_rule(s.chain, slice.length);
-        } else if (warp == WARPS - 2 && lane == 0) {
-            s.random = tb_fast_random(call, row, slot);
-        }
         float c = 1.0f;
         if (!STAGED) sums = tb_fast_needs_sums(params, slot, &c);
         float top = -LAW_INF, group = -LAW_INF, reference = -2097152.0f, least = LAW_INF;
@@ -168,6 +188,12 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 group = -LAW_INF;
             }
             if (!STAGED && sums) add(v, m, t);
+        }
+        if (!STAGED) { /* the warps that are done first have time for this */
+            uint32_t turn = 0;
+            if (lane == 0) turn = tb_shared_add(&s.finished, 1);
+            turn = __shfl_sync(TB_WHOLE_WARP, turn, 0);
+            if (turn < 2) tb_describe(params, row, s, turn == 0, turn == 1);
         }
 
         /* ---- what every block learns of every warp ---- */
@@ -332,16 +358,17 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         if (tid == 0) {
             s.bound = bound;
             s.bound_w = bound_w;
+            s.value_bins = tb_value_bins(maximum, bound, c);
         }
         tb_seek_barrier<NT>();
         bound = s.bound;
+        const float bins = s.value_bins;
 
         /* ---- the candidates, to the leader ---- */
         auto caught = [&](int of) {
             return CAUGHT && s.caught_least[of] <= bound && s.caught_count[of] <= (uint32_t)S::CATCH;
         };
         const bool own = caught(warp), shared = caught(TB_INTERVAL_WARP);
-        const float bins = tb_value_bins(maximum, bound, c);
         if (CAUGHT) tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy, maximum, c, flat, bins);
         const uint32_t warps = __ballot_sync(TB_WHOLE_WARP, lane < WARPS && !caught(lane % WARPS));
         if (warps)
@@ -410,7 +437,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         }
         return end(!greedy);
     }
-    const float bins = tb_value_bins(maximum, bound, c);
+    const float bins = s.value_bins;
     if (C > 1) {
         const int count = (int)s.pushed[r].x;
 #pragma unroll 1
