@@ -319,39 +319,48 @@ static __device__ __noinline__ void tb_narrow(const uint4 *stage, float maximum,
     double taken = 0.0;
     uint64_t exact = 0;
     const int lane = (int)tb_lane();
-    /* each vector by a lane: U lanes add a tile up in the same order as one thread did before */
-    constexpr int AT_ONCE = 32 / U, width = tb_fast_vector<dtype>::width;
+    /* each vector by a lane, two at a time: U lanes add a tile up in the same order as one thread did before */
+    constexpr int AT_ONCE = 32 / U, BATCH = 2, width = tb_fast_vector<dtype>::width;
+    constexpr uint32_t none = tb_minus_infinity<dtype>();
     const uint32_t count = listed << group_shift;
 #pragma unroll 1
-    for (uint32_t first = tb_warp() * AT_ONCE; first < count; first += TB_FINISHERS / 32 * AT_ONCE) {
-        const uint32_t at = first + lane / U, id = s.list[min(at, count - 1) >> group_shift],
-                       t = ((id / NT) << group_shift) + (at & ((1u << group_shift) - 1));
-        constexpr uint32_t none = tb_minus_infinity<dtype>();
-        const bool valid = at < count && t < tiles;
-        uint4 v[1] = {make_uint4(none, none, none, none)};
-        if (valid) v[0] = tb_reload<dtype, C, NT, U, STAGED>(slice, stage, t, lane % U, id % NT);
-        tb_drop_nan<dtype, 1>(v);
-        float m = tb_vector_max<dtype>(v[0]);
+    for (uint32_t first = tb_warp() * AT_ONCE; first < count; first += TB_FINISHERS / 32 * AT_ONCE * BATCH) {
+        uint4 v[BATCH][1];
+        bool valid[BATCH];
 #pragma unroll
-        for (int d = 1; d < U; d *= 2) m = fmaxf(m, __shfl_xor_sync(TB_WHOLE_WARP, m, d));
-        const float r = tb_reference_exponent(m, c);
-        float part[width];
-#pragma unroll
-        for (int e = 0; e < width; e++) {
-            const float x = tb_element<dtype>(v[0], e);
-            part[e] = tb_ex2(__fmaf_rn(x, c, -r));
-            exact += law_weight(law_exponent(x, maximum, c));
+        for (int b = 0; b < BATCH; b++) {
+            const uint32_t at = first + b * (TB_FINISHERS / 32 * AT_ONCE) + lane / U,
+                           id = s.list[min(at, count - 1) >> group_shift],
+                           t = ((id / NT) << group_shift) + (at & ((1u << group_shift) - 1));
+            v[b][0] = make_uint4(none, none, none, none);
+            valid[b] = at < count && t < tiles;
+            if (valid[b]) v[b][0] = tb_reload<dtype, C, NT, U, STAGED>(slice, stage, t, lane % U, id % NT);
         }
 #pragma unroll
-        for (int d = 1; d < U; d *= 2)
+        for (int b = 0; b < BATCH; b++) {
+            tb_drop_nan<dtype, 1>(v[b]);
+            float m = tb_vector_max<dtype>(v[b][0]);
 #pragma unroll
-            for (int e = 0; e < width; e++) part[e] += __shfl_xor_sync(TB_WHOLE_WARP, part[e], d);
+            for (int d = 1; d < U; d *= 2) m = fmaxf(m, __shfl_xor_sync(TB_WHOLE_WARP, m, d));
+            const float r = tb_reference_exponent(m, c);
+            float part[width];
 #pragma unroll
-        for (int d = 1; d < width; d *= 2)
+            for (int e = 0; e < width; e++) {
+                const float x = tb_element<dtype>(v[b][0], e);
+                part[e] = tb_ex2(__fmaf_rn(x, c, -r));
+                exact += law_weight(law_exponent(x, maximum, c));
+            }
 #pragma unroll
-            for (int e = 0; e + d < width; e += 2 * d) part[e] += part[e + d];
-        if (valid && lane % U == 0)
-            taken += (double)part[0] * (double)tb_power(r - r_row) * 0x1p40;
+            for (int d = 1; d < U; d *= 2)
+#pragma unroll
+                for (int e = 0; e < width; e++) part[e] += __shfl_xor_sync(TB_WHOLE_WARP, part[e], d);
+#pragma unroll
+            for (int d = 1; d < width; d *= 2)
+#pragma unroll
+                for (int e = 0; e + d < width; e += 2 * d) part[e] += part[e + d];
+            if (valid[b] && lane % U == 0)
+                taken += (double)part[0] * (double)tb_power(r - r_row) * 0x1p40;
+        }
     }
     __syncwarp();
     exact = tb_warp_sum64(exact);
