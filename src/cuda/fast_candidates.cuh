@@ -91,6 +91,17 @@ TB_DEV uint32_t tb_low_digit(uint64_t weight)
     return (uint32_t)weight & 0xfffffu;
 }
 
+/* Adds over the block into two shared words; a barrier must follow. Digits as of tb_join. */
+TB_DEV void tb_add_digits(uint32_t *to_high, uint32_t *to_low, uint32_t high, uint32_t low)
+{
+    high = tb_warp_sum(high);
+    low = tb_warp_sum(low);
+    if (tb_lane() == 0 && (high | low)) {
+        tb_shared_add(to_high, high);
+        tb_shared_add(to_low, low);
+    }
+}
+
 /* Bins of equal width from the maximum down to the bound, or to where tokens hardly weigh anything: how many
  * there are in a unit. Any number serves, if only a greater value is in no later bin. */
 TB_DEV float tb_value_bins(float maximum, float bound, float scale)
@@ -220,8 +231,10 @@ TB_DEV uint4 tb_reload(const tb_fast_slice &slice, const uint4 *stage, uint32_t 
 /*
  * The candidates, from the groups whose maximum reaches the bound: weighed at once where the block is alone,
  * else sent to the leader. Greedy: how many elements reach the bound, and the first of them. The groups go to
- * a list of the block, so that all warps have as many, and wait for memory once: a vector a lane. `warps`: of these, a bit each, the others' candidates are there already. By all that seek; the
- * groups of the warp that works out the interval are shared out.
+ * a list, and then are looked at a vector a lane. Where nothing is caught, and memory is far, it is a list of
+ * the block, so that all warps have as many, and wait once; else each warp has its own. `warps`: of these, a
+ * bit each, the others' candidates are there already. By all that seek; the groups of the warp that works out
+ * the interval are shared out.
  */
 template <int dtype, int C, int NT, int U, bool STAGED, class S>
 TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint32_t tiles, int group_shift,
@@ -230,8 +243,18 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
     constexpr int SEEKING = S::WARPS - 1, BATCH = 2, AT_ONCE = 32 / U, width = tb_fast_vector<dtype>::width;
     constexpr uint32_t ROOM = C == 1 ? S::CAPACITY : S::SEGMENT, none = tb_minus_infinity<dtype>();
     static_assert(TB_MAX_GROUPS + (TB_MAX_GROUPS + SEEKING - 1) / SEEKING <= 32, "");
+    constexpr bool TOGETHER = !STAGED && !S::CATCH;
+    constexpr int LIST = TOGETHER ? S::LIST : S::LIST / S::WARPS, STEP = TOGETHER ? SEEKING : 1;
     const int lane = (int)tb_lane(), my = tb_seeker() >> 5;
     const int groups = (int)((tiles + (1u << group_shift) - 1) >> group_shift);
+    uint16_t *list = TOGETHER ? s.list : s.list + my * LIST;
+    uint32_t *length = TOGETHER ? &s.list_length : &s.warp_length[my];
+    auto all_here = [&]() {
+        if (TOGETHER)
+            tb_seek_barrier<NT>();
+        else
+            __syncwarp();
+    };
     uint32_t bits = 0;
     if (warps >> tb_warp() & 1)
 #pragma unroll 4
@@ -243,24 +266,25 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
 #pragma unroll 1
     for (;;) {
         if (bits) {
-            uint32_t to = tb_shared_add(&s.list_length, (uint32_t)__popc(bits));
-            for (; bits && to < (uint32_t)S::LIST; bits &= bits - 1, to++) {
+            uint32_t to = tb_shared_add(length, (uint32_t)__popc(bits));
+            for (; bits && to < (uint32_t)LIST; bits &= bits - 1, to++) {
                 const int b = __ffs(bits) - 1;
-                s.list[to] = (uint16_t)(
+                list[to] = (uint16_t)(
                     b < TB_MAX_GROUPS ? b * NT + threadIdx.x
                                       : (my + (b - TB_MAX_GROUPS) * SEEKING) * NT + TB_INTERVAL_WARP * 32 + lane);
             }
         }
-        tb_seek_barrier<NT>();
-        const int listed = (int)s.list_length, count = min(listed, S::LIST) << group_shift;
+        all_here();
+        const int listed = (int)*(volatile uint32_t *)length, count = min(listed, LIST) << group_shift;
 #pragma unroll 1
-        for (int i = my + lane / U * SEEKING; i - lane / U * SEEKING < count; i += BATCH * AT_ONCE * SEEKING) {
+        for (int i = (TOGETHER ? my : 0) + lane / U * STEP; i - lane / U * STEP < count;
+             i += BATCH * AT_ONCE * STEP) {
             uint4 v[BATCH];
             uint32_t first[BATCH];
 #pragma unroll
             for (int b = 0; b < BATCH; b++) {
-                const int at = i + b * AT_ONCE * SEEKING;
-                const uint32_t id = s.list[min(at >> group_shift, S::LIST - 1)], column = id % NT,
+                const int at = i + b * AT_ONCE * STEP;
+                const uint32_t id = list[min(at >> group_shift, LIST - 1)], column = id % NT,
                                t = ((id / NT) << group_shift) + ((uint32_t)at & ((1u << group_shift) - 1));
                 v[b] = make_uint4(none, none, none, none);
                 if (at < count && t < tiles)
@@ -284,12 +308,12 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
             }
             if (__any_sync(TB_WHOLE_WARP, place > ROOM) && !greedy) break; /* the row is left */
         }
-        if (listed <= S::LIST) break;
-        tb_seek_barrier<NT>();
-        if (s.own_pushed > ROOM && !greedy) break;
-        tb_seek_barrier<NT>();
-        if (tb_seeker() == 0) s.list_length = 0;
-        tb_seek_barrier<NT>();
+        if (listed <= LIST) break;
+        all_here();
+        if (__any_sync(TB_WHOLE_WARP, *(volatile uint32_t *)&s.own_pushed > ROOM) && !greedy) break;
+        all_here();
+        if (TOGETHER ? tb_seeker() == 0 : lane == 0) *length = 0;
+        all_here();
     }
 }
 

@@ -1,6 +1,6 @@
 /*
  * The streaming kernel's finish (fast_stream.cuh): what the leader's TB_FINISHERS threads do with the weighed
- * candidates, all in shared memory. Bins of equal width, first in value and then in index, with exact counts
+ * candidates, all in shared memory. Up to TB_FEW of them are ranked by comparing all pairs. For more: bins of equal width, first in value and then in index, with exact counts
  * and masses: their running sums say in which bin the cut lies, and in which the drawn token; only the few
  * tokens of that bin meet in pairs.
  */
@@ -8,6 +8,135 @@
 #define TB_CUDA_FAST_RESOLVE_CUH
 
 #include "fast_candidates.cuh"
+
+/* A token of a list in shared memory, whether it is needed or not: the compiler would wait for what decides
+ * that first. */
+TB_DEV tb_fast_token tb_load_token(const tb_fast_token *at)
+{
+    uint32_t low, high;
+    tb_fast_token token;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(token.key), "=r"(token.index), "=r"(low), "=r"(high)
+                 : "r"(tb_shared_address(at)));
+    token.weight = (uint64_t)high << 32 | low;
+    return token;
+}
+
+/*
+ * All pairs of up to TB_FEW tokens, by the block's finishers: each warp compares its share of the list with
+ * all of it, ROUNDS tokens a lane, so that a token read from shared memory, which costs four cycles, serves
+ * them all. Of the tokens that are greater by (key, `ties` of the index, the lower one first) the masses are
+ * added, and `count` in the bits above 2^48 for each.
+ */
+#define TB_PAIR_COUNT 48
+#define TB_PAIR_STEP 16
+
+template <int ROUNDS>
+TB_DEV void tb_pair_share(const tb_fast_token *list, int n, uint32_t ties, uint32_t count, uint64_t *pairs)
+{
+    const int lane = (int)tb_lane(), warp = (int)tb_warp();
+    uint64_t mine[ROUNDS], sum[ROUNDS];
+#pragma unroll
+    for (int i = 0; i < ROUNDS; i++) {
+        mine[i] = (uint64_t)list[lane + i * 32].key << 32 | (~list[lane + i * 32].index & ties);
+        sum[i] = 0;
+    }
+#pragma unroll 1
+    for (int j = warp; j < n; j += TB_PAIR_STEP) {
+#pragma unroll
+        for (int e = 0; e < TB_PAIR_STEP; e += TB_FINISHERS / 32) {
+            const tb_fast_token token = tb_load_token(&list[j + e]);
+            const uint64_t other = (uint64_t)token.key << 32 | (~token.index & ties);
+            const bool there = j + e < n;
+            const uint64_t weight = token.weight + ((uint64_t)count << TB_PAIR_COUNT);
+#pragma unroll
+            for (int i = 0; i < ROUNDS; i++) sum[i] += there && other > mine[i] ? weight : 0;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < ROUNDS; i++) pairs[warp * TB_FEW + lane + i * 32] = sum[i];
+}
+
+/* A barrier must follow. */
+static __device__ __noinline__ void tb_pair_all(const tb_fast_token *list, int n, uint32_t ties,
+                                                uint32_t count, uint64_t *pairs)
+{
+    if (n <= 32)
+        tb_pair_share<1>(list, n, ties, count, pairs);
+    else if (n <= 64)
+        tb_pair_share<2>(list, n, ties, count, pairs);
+    else
+        tb_pair_share<3>(list, n, ties, count, pairs);
+}
+
+/* What all warps found of token `at`: *mass and the count. */
+TB_DEV uint32_t tb_pair_sum(const uint64_t *pairs, int at, uint64_t *mass)
+{
+    uint64_t sum = 0;
+#pragma unroll
+    for (int i = 0; i < TB_FINISHERS / 32; i++) sum += pairs[i * TB_FEW + at];
+    *mass = sum & (((uint64_t)1 << TB_PAIR_COUNT) - 1);
+    return (uint32_t)(sum >> TB_PAIR_COUNT);
+}
+
+/* What a thread knows of the token of its number when all pairs have met. */
+typedef struct tb_fast_rank {
+    tb_fast_token token;
+    bool has; /* there is one */
+    uint32_t greater;
+    uint64_t above; /* count and mass of the greater ones */
+} tb_fast_rank;
+
+TB_DEV tb_fast_rank tb_rank_of(const tb_fast_token *list, int n, const uint64_t *pairs)
+{
+    tb_fast_rank r = {{0, 0, 0}, (int)threadIdx.x < n, 0, 0};
+    if (!r.has) return r;
+    r.token = list[threadIdx.x];
+    r.greater = tb_pair_sum(pairs, threadIdx.x, &r.above);
+    return r;
+}
+
+/* A token in the list of the kept ones, which are compared by index: ~index, key, and in its weight a count.
+ */
+TB_DEV tb_fast_token tb_kept_token(const tb_fast_token &token)
+{
+    tb_fast_token kept = {~token.index, token.key, token.weight | (uint64_t)1 << TB_PAIR_COUNT};
+    return kept;
+}
+
+/* The draw among up to TB_FEW tokens, in s.pair those that are kept, of mass result.mass, and the outputs;
+ * `scale` is 0 where all weigh the same. */
+template <class S>
+TB_DEV void tb_draw_few(const tombola_call &call, int64_t row, tb_fast_result result, int n, float scale,
+                        float maximum)
+{
+    S &s = *(S *)tb_fast_bytes;
+    const int tid = threadIdx.x, kept = result.kept;
+    tb_pair_all(s.pair, kept, 0, 0, tb_pair_room(s));
+    const uint64_t position = law_draw_position(s.random, result.mass);
+    tb_finish_barrier();
+    if (tid < kept) {
+        const tb_fast_token token = s.pair[tid];
+        uint64_t before;
+        const uint32_t place = tb_pair_sum(tb_pair_room(s), tid, &before), index = ~token.key,
+                       key = token.index;
+        const uint64_t weight = token.weight & (((uint64_t)1 << TB_PAIR_COUNT) - 1);
+        if (before <= position && position - before < weight) {
+            result.token = (int32_t)index;
+            if (scale) result.t = law_exponent(law_key_value(key), maximum, scale);
+            if (call.ranks)
+                for (int j = 0; j < n; j++) result.rank += s.token[j].key >= key;
+            tb_fast_write(call, row, result);
+        }
+        if (call.kept_ids && place < call.kept_capacity)
+            call.kept_ids[row * call.kept_capacity + place] = (int32_t)index;
+    }
+    if (call.kept_ids)
+        for (int64_t j = kept + tid; j < call.kept_capacity; j += TB_FINISHERS)
+            call.kept_ids[row * call.kept_capacity + j] = -1;
+}
+
+/* ---- many candidates ---- */
 
 TB_DEV uint64_t tb_mass_of(uint64_t counted)
 {
@@ -62,19 +191,6 @@ template <class TEST> TB_DEV tb_bin_found tb_find_bin(const tb_bin_sums &sums, c
     found.base = __shfl_sync(TB_WHOLE_WARP, base, from);
     if (found.bin == TB_BINS) found.count = 0, found.base = sums.total;
     return found;
-}
-
-/* A token of a list in shared memory, whether it is needed or not: the compiler would wait for what decides
- * that first. */
-TB_DEV tb_fast_token tb_load_token(const tb_fast_token *at)
-{
-    uint32_t low, high;
-    tb_fast_token token;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(token.key), "=r"(token.index), "=r"(low), "=r"(high)
-                 : "r"(tb_shared_address(at)));
-    token.weight = (uint64_t)high << 32 | low;
-    return token;
 }
 
 /* Where a token stands, from the greatest down: 0 for the greatest. Under TIES_ALL equals share a place. */

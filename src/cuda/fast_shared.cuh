@@ -7,7 +7,8 @@
 
 #include "fast_parts.cuh"
 
-#define TB_PAIRS 128         /* so many tokens meet in pairs */
+#define TB_FEW 96            /* so many candidates are ranked by comparing all pairs */
+#define TB_PAIRS 128         /* of more, so many tokens of a bin meet in pairs */
 #define TB_BINS 128          /* of candidates, in value and in index */
 #define TB_COUNT_AT 52       /* counts of candidates above their masses, at most 2^51, in one number */
 #define TB_KEPT 0x80000000u  /* marks the index of a token that is kept */
@@ -135,11 +136,12 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     alignas(16) float group[TB_MAX_GROUPS * NT];           /* maxima */
     uint4 caught[CAUGHT ? WARPS : 1][CAUGHT ? CAUGHT : 1]; /* each warp's vectors, and their numbers */
     uint32_t caught_vector[CAUGHT ? WARPS : 1][CAUGHT ? CAUGHT : 1];
-    uint32_t caught_count[WARPS];
+    uint32_t caught_count[WARPS], warp_length[WARPS];
     float caught_least[WARPS]; /* what is at least this was caught, if there was room */
     uint16_t list[LIST];       /* groups that are looked at again, or whose mass narrows the interval */
     tb_stream_bins bins[2]; /* of the candidates' values, of the kept ones' indices */
-    tb_fast_token pair[TB_PAIRS]; /* tokens that meet in pairs */
+    tb_fast_token pair[TB_PAIRS]; /* tokens that meet in pairs; few candidates: those that are kept */
+    uint64_t own_pair[C == 1 && !CAUGHT ? TB_FINISHERS / 32 : 1][C == 1 && !CAUGHT ? TB_FEW : 1];
     uint16_t pair_at[TB_PAIRS]; /* their places among all candidates */
     tb_fast_warp warp[WARPS], word[C > 1 ? C : 1]; /* what each warp says; of each block */
     alignas(16) float fold[FOLDS]; /* maxima rounded down, all different; -FLT_MAX and up: none */
@@ -166,7 +168,7 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     double relative, unit;
     uint32_t listed[3];           /* tokens in s.pair: for the cut, twice, and for the draw */
     uint32_t rest_high, rest_low; /* sums, as they are needed */
-    uint32_t drawn_key;
+    uint32_t drawn_key, before_high, before_low, kept_high, kept_low, kept_count, ambiguous;
     unsigned long long depth_first, depth_last, base_mass;
     double own_taken;
 
@@ -185,6 +187,15 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
         for (uint64_t *box : boxes) tb_mail_close(box);
     }
 };
+
+/* Where the finishing warps put what they found of pairs: memory that is free by then. */
+template <int C, int NT, int CAP, int SEG, int CAUGHT>
+TB_DEV uint64_t *tb_pair_room(tb_stream_shared<C, NT, CAP, SEG, CAUGHT> &s)
+{
+    constexpr size_t bytes = (TB_FINISHERS / 32) * TB_FEW * sizeof(uint64_t);
+    static_assert(C > 1 ? sizeof s.raw >= bytes : !CAUGHT || sizeof s.caught >= bytes, "");
+    return C > 1 ? (uint64_t *)s.raw : CAUGHT ? (uint64_t *)s.caught : s.own_pair[0];
+}
 
 extern __shared__ __align__(128) unsigned char tb_fast_bytes[];
 

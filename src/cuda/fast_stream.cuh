@@ -32,14 +32,13 @@
 
 /* By one warp: the row's chain and its random bits. */
 template <class S>
-static __device__ __noinline__ void tb_describe(const tb_cuda_params &params, int64_t row, S &s, bool chain,
-                                                bool random)
+TB_DEV void tb_describe(const tb_cuda_params &params, int64_t row, S &s, bool chain, bool random)
 {
     int64_t start, count;
     const bool located = tb_fast_locate(params.call, row, &start, &count);
     const int64_t slot = tb_gpu_slot(params.call, row);
     if (chain) {
-        tb_fast_parse(params, row, located, slot, &s.chain);
+        tb_fast_parse_here(params, located, slot, &s.chain);
         __syncwarp();
         if (tb_lane() == 0) s.rule = tb_make_rule(s.chain, (uint32_t)count);
     }
@@ -124,6 +123,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             s.slice = slice;
             s.own_pushed = s.verdict = s.list_length = s.narrow_length = 0;
             s.own_first = 0xffffffffu;
+            s.before_high = s.before_low = s.kept_high = s.kept_low = s.kept_count = s.ambiguous = 0;
             s.listed[0] = s.listed[1] = s.listed[2] = s.rest_high = s.rest_low = 0;
             s.own_taken = s.base_mass = s.finished = 0;
         }
@@ -133,7 +133,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
 #pragma unroll
             for (int i = 0; i < words; i++) ((uint32_t *)s.bins)[tid + i * 256] = 0;
         }
-        if (lane == 0) s.caught_count[warp] = 0;
+        if (lane == 0) s.caught_count[warp] = s.warp_length[warp] = 0;
         if (!STAGED) __syncthreads(); /* the slice, for the tiles at the ends */
         float c = 1.0f;
         if (!STAGED) sums = tb_fast_needs_sums(params, slot, &c);
@@ -341,10 +341,10 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             float least =
                 lowest >= TB_KEY_LEAST_LOGIT && lowest < TB_KEY_POS_INF ? law_key_value(lowest) : maximum;
             if (p_whole) { /* first by what is greater than that, which most rows do with */
-                float far = fmaxf(fmaxf(tb_least_value(maximum, c, fmaxf(share, 1.0f)), TB_LEAST), bound_w);
-                least = fmaxf(least, far);
+                least = fmaxf(least, bound_w);
                 bound = tb_bound_by_histogram<C, NT, 0, S>(maximum, least, c, maxima, k, wanted, group_shift);
-                least = far;
+                if (bound == -LAW_INF)
+                    least = fmaxf(tb_least_value(maximum, c, fmaxf(share, 1.0f)), bound_w);
             } else {
                 if (k > 300) least -= (maximum - least) * 0.6f;
                 least = fmaxf(fmaxf(least, TB_LEAST), bound_w);
@@ -438,6 +438,11 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         }
         return end(!greedy);
     }
+    const bool many = n > TB_FEW;
+    /* for a k nothing need be known of the candidates' mass, unless they have all of the row's */
+    const bool all_mass =
+        p_whole && (bound == TB_LEAST || (!flat && bound <= tb_least_value(maximum, c, 1.0f)));
+    const bool needs_bins = many || (p_whole && (all_mass || k == TB_OFF || n < k));
     const float bins = s.value_bins;
     if (C > 1) {
         const int count = (int)s.pushed[r].x;
@@ -447,17 +452,18 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             const float x = law_float(raw.x);
             const tb_fast_token token = tb_weigh_token(x, raw.y, maximum, c, flat);
             s.token[base + at] = token;
-            if (token.weight >= s.rule.counted)
+            if (needs_bins && token.weight >= s.rule.counted)
                 tb_add_to_bin(s.bins[0], tb_value_bin(x, maximum, bins), token.weight);
         }
         tb_finish_barrier();
     }
-    tb_bin_sums bin_sums = tb_sum_bins(s.bins[0]);
-    const uint64_t listed = tb_mass_of(bin_sums.total); /* of the candidates, or of those that matter to others */
+    tb_bin_sums bin_sums = {0, {0, 0, 0, 0}, 0};
+    if (needs_bins) bin_sums = tb_sum_bins(s.bins[0]);
+    const uint64_t listed = tb_mass_of(bin_sums.total); /* of the candidates; 0 where it is not needed */
     bool sufficient = bound == TB_LEAST || (k != TB_OFF && n >= k) || (w && bound <= bound_w && !flat);
     uint64_t target_low = ~(uint64_t)0, target_high = ~(uint64_t)0;
     if (p_whole) {
-        if (bound == TB_LEAST || (!flat && bound <= tb_least_value(maximum, c, 1.0f))) { /* all mass is */
+        if (all_mass) {
             sufficient = true;
             target_low = target_high = law_top_p_target(chain.p, listed);
         } else {
@@ -466,26 +472,61 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         }
         sufficient |= listed >= target_high;
     }
+    const uint32_t k_b = (uint32_t)chain.k_before,
+                   k_a = (uint32_t)chain.k_after; /* off: more than any row has */
     const int shift = max(0, 25 - __clz((int)length)); /* of an index to its bin */
     bool narrowed = false, undecided = !sufficient;
     uint64_t mass = 0;
     uint32_t kept = 0;
 #pragma unroll 1
     while (!undecided) {
-        tb_mark_kept<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
-        bin_sums = tb_sum_bins(s.bins[1]);
-        mass = tb_mass_of(bin_sums.total);
-        kept = tb_count_of(bin_sums.total);
-        undecided = target_low < target_high && mass >= target_low && mass < target_high &&
-                    kept < (uint32_t)min(chain.k_before, chain.k_after);
+        if (!many) {
+            tb_pair_all(s.token, n, by_index ? ~0u : 0u, 1, tb_pair_room(s));
+            tb_finish_barrier();
+            const tb_fast_rank mine = tb_rank_of(s.token, n, tb_pair_room(s));
+            const uint64_t weight = mine.token.weight;
+            bool in_before = mine.has && mine.greater < k_b && weight >= chain.w_before;
+            if (before_only) {
+                tb_add_digits(&s.before_high, &s.before_low, in_before ? tb_high_digit(weight) : 0u,
+                              in_before ? tb_low_digit(weight) : 0u);
+                tb_finish_barrier();
+                target_low = target_high = law_top_p_target(chain.p, tb_join(s.before_high, s.before_low));
+            }
+            bool stays = in_before && mine.greater < k_a && weight >= chain.w_after;
+            if (stays && mine.above >= target_low && mine.above < target_high) s.ambiguous = 1;
+            stays = stays && mine.above < target_low;
+            tb_add_digits(&s.kept_high, &s.kept_low, stays ? tb_high_digit(weight) : 0u,
+                          stays ? tb_low_digit(weight) : 0u);
+            const uint32_t votes = __ballot_sync(TB_WHOLE_WARP, stays);
+            if (votes) {
+                uint32_t to = 0;
+                if (lane == 0) to = tb_shared_add(&s.kept_count, (uint32_t)__popc(votes));
+                to = __shfl_sync(TB_WHOLE_WARP, to, 0) + __popc(votes & ((1u << lane) - 1));
+                if (stays) s.pair[to] = tb_kept_token(mine.token);
+            }
+            tb_finish_barrier();
+            mass = tb_join(s.kept_high, s.kept_low);
+            kept = s.kept_count;
+            undecided = s.ambiguous;
+        } else {
+            tb_mark_kept<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
+            bin_sums = tb_sum_bins(s.bins[1]);
+            mass = tb_mass_of(bin_sums.total);
+            kept = tb_count_of(bin_sums.total);
+            undecided =
+                target_low < target_high && mass >= target_low && mass < target_high && kept < min(k_b, k_a);
+        }
         if (!undecided || narrowed) break;
         /* the interval of p * Z holds the mass above some candidate: narrow it, once */
         narrowed = true;
         undecided = false;
         tb_finish_barrier();
         tell(TB_ROW_NARROWED, false);
-        tb_unmark<S>(n, maximum, bins);
-        bin_sums = tb_sum_bins(s.bins[0]);
+        if (tid == 0) s.kept_high = s.kept_low = s.kept_count = s.ambiguous = 0;
+        if (many) {
+            tb_unmark<S>(n, maximum, bins);
+            bin_sums = tb_sum_bins(s.bins[0]);
+        }
         tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
         tb_finish_barrier();
         if (C > 1) tb_mail_await(&s.mail_narrow);
@@ -510,7 +551,10 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
 
     /* ---- the draw ---- */
     const tb_fast_result result = {0, (int32_t)kept, 0, status, 0.0f, mass};
-    tb_draw_kept<S>(call, row, result, n, bin_sums, shift, flat ? 0.0f : c, maximum);
+    if (many)
+        tb_draw_kept<S>(call, row, result, n, bin_sums, shift, flat ? 0.0f : c, maximum);
+    else
+        tb_draw_few<S>(call, row, result, n, flat ? 0.0f : c, maximum);
     end(false);
 }
 
