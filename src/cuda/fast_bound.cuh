@@ -44,10 +44,10 @@ TB_DEV tb_stream_rule tb_make_rule(const tb_fast_chain &chain, uint32_t length)
 }
 
 /*
- * The bound by the folds' maxima: a value that at least k of them reach, and hardly more; TB_LEAST where there
- * are fewer that hold a token; infinity where the k-th is also the least of them: there are many equals, which
- * the lists would not hold. By one warp, four a lane, by a histogram; its range begins at a value that only
- * few folds reach, so that a single great token does not widen it.
+ * The bound by the folds' maxima: a value that at least k of them reach, and hardly more; TB_LEAST where
+ * there are fewer that hold a token; infinity where the k-th is also the least of them: there are many
+ * equals, which the lists would not hold. By one warp, four a lane, by a histogram; its range begins at a
+ * value that only few folds reach, so that a single great token does not widen it.
  */
 template <class S> TB_DEV float tb_bound_by_folds(S &s, uint32_t k)
 {
@@ -56,8 +56,8 @@ template <class S> TB_DEV float tb_bound_by_folds(S &s, uint32_t k)
     const int lane = (int)tb_lane();
     const float4 v = ((const float4 *)s.fold)[lane];
     const float mine[4] = {v.x, v.y, v.z, v.w};
-    const float second = fmaxf(fmaxf(fminf(v.x, v.y), fminf(v.z, v.w)),
-                               fminf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)));
+    const float second =
+        fmaxf(fmaxf(fminf(v.x, v.y), fminf(v.z, v.w)), fminf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)));
     uint32_t least = TB_KEY_POS_INF, held = 0, equal = 0;
 #pragma unroll
     for (int i = 0; i < 4; i++) {

@@ -269,9 +269,9 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
             uint32_t to = tb_shared_add(length, (uint32_t)__popc(bits));
             for (; bits && to < (uint32_t)LIST; bits &= bits - 1, to++) {
                 const int b = __ffs(bits) - 1;
-                list[to] = (uint16_t)(
-                    b < TB_MAX_GROUPS ? b * NT + threadIdx.x
-                                      : (my + (b - TB_MAX_GROUPS) * SEEKING) * NT + TB_INTERVAL_WARP * 32 + lane);
+                list[to] = (uint16_t)(b < TB_MAX_GROUPS ? b * NT + threadIdx.x
+                                                        : (my + (b - TB_MAX_GROUPS) * SEEKING) * NT +
+                                                              TB_INTERVAL_WARP * 32 + lane);
             }
         }
         all_here();
@@ -296,8 +296,7 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
             for (int b = 0; b < BATCH; b++) {
                 uint32_t passes = 0;
 #pragma unroll
-                for (int e = 0; e < width; e++)
-                    passes |= tb_element<dtype>(v[b], e) >= bound ? 1u << e : 0u;
+                for (int e = 0; e < width; e++) passes |= tb_element<dtype>(v[b], e) >= bound ? 1u << e : 0u;
                 if (passes) place = tb_shared_add(&s.own_pushed, (uint32_t)__popc(passes));
 #pragma unroll 1
                 for (; passes; passes &= passes - 1, place++) {
@@ -343,7 +342,8 @@ static __device__ __noinline__ void tb_narrow(const uint4 *stage, float maximum,
     double taken = 0.0;
     uint64_t exact = 0;
     const int lane = (int)tb_lane();
-    /* each vector by a lane, two at a time: U lanes add a tile up in the same order as one thread did before */
+    /* each vector by a lane, two at a time: U lanes add a tile up in the same order as one thread did before
+     */
     constexpr int AT_ONCE = 32 / U, BATCH = 2, width = tb_fast_vector<dtype>::width;
     constexpr uint32_t none = tb_minus_infinity<dtype>();
     const uint32_t count = listed << group_shift;
@@ -382,8 +382,7 @@ static __device__ __noinline__ void tb_narrow(const uint4 *stage, float maximum,
             for (int d = 1; d < width; d *= 2)
 #pragma unroll
                 for (int e = 0; e + d < width; e += 2 * d) part[e] += part[e + d];
-            if (valid[b] && lane % U == 0)
-                taken += (double)part[0] * (double)tb_power(r - r_row) * 0x1p40;
+            if (valid[b] && lane % U == 0) taken += (double)part[0] * (double)tb_power(r - r_row) * 0x1p40;
         }
     }
     __syncwarp();

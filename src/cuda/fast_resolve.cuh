@@ -1,8 +1,8 @@
 /*
  * The streaming kernel's finish (fast_stream.cuh): what the leader's TB_FINISHERS threads do with the weighed
- * candidates, all in shared memory. Up to TB_FEW of them are ranked by comparing all pairs. For more: bins of equal width, first in value and then in index, with exact counts
- * and masses: their running sums say in which bin the cut lies, and in which the drawn token; only the few
- * tokens of that bin meet in pairs.
+ * candidates, all in shared memory. Up to TB_FEW of them are ranked by comparing all pairs. For more: bins of
+ * equal width, first in value and then in index, with exact counts and masses: their running sums say in
+ * which bin the cut lies, and in which the drawn token; only the few tokens of that bin meet in pairs.
  */
 #ifndef TB_CUDA_FAST_RESOLVE_CUH
 #define TB_CUDA_FAST_RESOLVE_CUH
@@ -186,7 +186,11 @@ template <class TEST> TB_DEV tb_bin_found tb_find_bin(const tb_bin_sums &sums, c
     found.bin = tb_warp_sum((uint32_t)a + b + c + d);
     const int from = (int)(found.bin / 4 % 32);
     const uint64_t base = c ? third : b ? second : a ? first : sums.before;
-    const uint32_t high = (uint32_t)((c ? sums.own[3] : b ? sums.own[2] : a ? sums.own[1] : sums.own[0]) >> 32);
+    const uint32_t high = (uint32_t)((c   ? sums.own[3]
+                                      : b ? sums.own[2]
+                                      : a ? sums.own[1]
+                                          : sums.own[0]) >>
+                                     32);
     found.count = __shfl_sync(TB_WHOLE_WARP, high, from) >> (TB_COUNT_AT - 32);
     found.base = __shfl_sync(TB_WHOLE_WARP, base, from);
     if (found.bin == TB_BINS) found.count = 0, found.base = sums.total;
@@ -250,9 +254,8 @@ static __device__ __noinline__ tb_depths tb_refine_cut(int n, uint32_t greatest,
             return d;
         }
         sums.before += d.base;
-        const tb_bin_found found = tb_find_bin(sums, [&](uint64_t after) {
-            return tb_count_of(after) > k || tb_mass_of(after) >= target;
-        });
+        const tb_bin_found found = tb_find_bin(
+            sums, [&](uint64_t after) { return tb_count_of(after) > k || tb_mass_of(after) >= target; });
         by_value = false;
         d.first = first + ((uint64_t)found.bin << shift); /* there is one, as in the bin all in all */
         d.last = d.first + (((uint64_t)1 << shift) - 1);
@@ -300,9 +303,8 @@ TB_DEV void tb_mark_kept(int n, const tb_bin_sums &sums, uint32_t greatest, floa
     for (; phase < 2; phase++) {
         const uint32_t k = phase ? k_both : (uint32_t)chain.k_before;
         const uint64_t w = phase ? w_both : chain.w_before;
-        tb_bin_found cut = tb_find_bin(sums, [&](uint64_t after) {
-            return tb_count_of(after) > k || tb_mass_of(after) >= target;
-        });
+        tb_bin_found cut = tb_find_bin(
+            sums, [&](uint64_t after) { return tb_count_of(after) > k || tb_mass_of(after) >= target; });
         const bool refined = cut.count > TB_PAIRS;
         tb_depths d = {0, 0, 0};
         if (refined) {
@@ -365,7 +367,8 @@ template <class S> TB_DEV void tb_unmark(int n, float maximum, float bins)
     S &s = *(S *)tb_fast_bytes;
     const int tid = threadIdx.x;
     tb_finish_barrier();
-    for (int i = tid; i < 2 * (int)(sizeof(tb_stream_bins) / 4); i += TB_FINISHERS) ((uint32_t *)s.bins)[i] = 0;
+    for (int i = tid; i < 2 * (int)(sizeof(tb_stream_bins) / 4); i += TB_FINISHERS)
+        ((uint32_t *)s.bins)[i] = 0;
     if (tid < 3) s.listed[tid] = 0;
     tb_finish_barrier();
     for (int i = tid; i < n; i += TB_FINISHERS) {
@@ -377,7 +380,8 @@ template <class S> TB_DEV void tb_unmark(int n, float maximum, float bins)
 }
 
 /* Ids of the marked tokens, ascending: each counts those of lower index. `list` has room for all. */
-template <class S> static __device__ __noinline__ void tb_write_ids(const tombola_call &call, int64_t row, int n, int kept)
+template <class S>
+static __device__ __noinline__ void tb_write_ids(const tombola_call &call, int64_t row, int n, int kept)
 {
     S &s = *(S *)tb_fast_bytes;
     const int tid = threadIdx.x;
@@ -406,8 +410,8 @@ template <class S> static __device__ __noinline__ void tb_write_ids(const tombol
 /* The draw among the marked tokens, whose bins of indices, of 2^shift each, have these sums, and the outputs;
  * `scale` is 0 where all weigh the same. */
 template <class S>
-TB_DEV void tb_draw_kept(const tombola_call &call, int64_t row, tb_fast_result result, int n, tb_bin_sums sums,
-                         int shift, float scale, float maximum)
+TB_DEV void tb_draw_kept(const tombola_call &call, int64_t row, tb_fast_result result, int n,
+                         tb_bin_sums sums, int shift, float scale, float maximum)
 {
     S &s = *(S *)tb_fast_bytes;
     const int tid = threadIdx.x;
@@ -427,7 +431,8 @@ TB_DEV void tb_draw_kept(const tombola_call &call, int64_t row, tb_fast_result r
 #pragma unroll 1
         for (int i = tid; i < n; i += TB_FINISHERS) {
             const tb_fast_token a = s.token[i];
-            if (a.index >= first && a.index < end) tb_add_to_bin(s.bins[1], (a.index - first) >> shift, a.weight);
+            if (a.index >= first && a.index < end)
+                tb_add_to_bin(s.bins[1], (a.index - first) >> shift, a.weight);
         }
         tb_finish_barrier();
         sums = tb_sum_bins(s.bins[1]);

@@ -7,12 +7,12 @@
 
 #include "fast_parts.cuh"
 
-#define TB_FEW 96            /* so many candidates are ranked by comparing all pairs */
-#define TB_PAIRS 128         /* of more, so many tokens of a bin meet in pairs */
-#define TB_BINS 128          /* of candidates, in value and in index */
-#define TB_COUNT_AT 52       /* counts of candidates above their masses, at most 2^51, in one number */
-#define TB_KEPT 0x80000000u  /* marks the index of a token that is kept */
-#define TB_MAX_GROUPS 16     /* of a thread */
+#define TB_FEW 96           /* so many candidates are ranked by comparing all pairs */
+#define TB_PAIRS 128        /* of more, so many tokens of a bin meet in pairs */
+#define TB_BINS 128         /* of candidates, in value and in index */
+#define TB_COUNT_AT 52      /* counts of candidates above their masses, at most 2^51, in one number */
+#define TB_KEPT 0x80000000u /* marks the index of a token that is kept */
+#define TB_MAX_GROUPS 16    /* of a thread */
 
 typedef struct __align__(16) tb_fast_token
 {
@@ -137,12 +137,12 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     uint4 caught[CAUGHT ? WARPS : 1][CAUGHT ? CAUGHT : 1]; /* each warp's vectors, and their numbers */
     uint32_t caught_vector[CAUGHT ? WARPS : 1][CAUGHT ? CAUGHT : 1];
     uint32_t caught_count[WARPS], warp_length[WARPS];
-    float caught_least[WARPS]; /* what is at least this was caught, if there was room */
-    uint16_t list[LIST];       /* groups that are looked at again, or whose mass narrows the interval */
-    tb_stream_bins bins[2]; /* of the candidates' values, of the kept ones' indices */
+    float caught_least[WARPS];    /* what is at least this was caught, if there was room */
+    uint16_t list[LIST];          /* groups that are looked at again, or whose mass narrows the interval */
+    tb_stream_bins bins[2];       /* of the candidates' values, of the kept ones' indices */
     tb_fast_token pair[TB_PAIRS]; /* tokens that meet in pairs; few candidates: those that are kept */
     uint64_t own_pair[C == 1 && !CAUGHT ? TB_FINISHERS / 32 : 1][C == 1 && !CAUGHT ? TB_FEW : 1];
-    uint16_t pair_at[TB_PAIRS]; /* their places among all candidates */
+    uint16_t pair_at[TB_PAIRS];                    /* their places among all candidates */
     tb_fast_warp warp[WARPS], word[C > 1 ? C : 1]; /* what each warp says; of each block */
     alignas(16) float fold[FOLDS]; /* maxima rounded down, all different; -FLT_MAX and up: none */
     union {

@@ -343,8 +343,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             if (p_whole) { /* first by what is greater than that, which most rows do with */
                 least = fmaxf(least, bound_w);
                 bound = tb_bound_by_histogram<C, NT, 0, S>(maximum, least, c, maxima, k, wanted, group_shift);
-                if (bound == -LAW_INF)
-                    least = fmaxf(tb_least_value(maximum, c, fmaxf(share, 1.0f)), bound_w);
+                if (bound == -LAW_INF) least = fmaxf(tb_least_value(maximum, c, fmaxf(share, 1.0f)), bound_w);
             } else {
                 if (k > 300) least -= (maximum - least) * 0.6f;
                 least = fmaxf(fmaxf(least, TB_LEAST), bound_w);
@@ -473,7 +472,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         sufficient |= listed >= target_high;
     }
     const uint32_t k_b = (uint32_t)chain.k_before,
-                   k_a = (uint32_t)chain.k_after; /* off: more than any row has */
+                   k_a = (uint32_t)chain.k_after;      /* off: more than any row has */
     const int shift = max(0, 25 - __clz((int)length)); /* of an index to its bin */
     bool narrowed = false, undecided = !sufficient;
     uint64_t mass = 0;
