@@ -39,64 +39,71 @@ TB_DEV tb_stream_rule tb_make_rule(const tb_fast_chain &chain, uint32_t length)
              : chain.w_before > chain.w_after ? chain.w_before
                                               : chain.w_after;
     if (chain.flat) rule.w = 0; /* all weigh the same */
+    rule.counted = rule.before_only ? rule.w : 0;
     return rule;
 }
 
 /*
- * The bound by the folds' maxima: the k-th of them, TB_LEAST where there are fewer that hold a token;
- * infinity where all folds reach it: there are many equals, which the lists would not hold. By all that seek;
- * up to eight warps compare each a part of the folds with all of them, four a lane. Their counts are added as
- * bytes. In floats, because floats add in another pipe than they compare in.
+ * The bound by the folds' maxima: a value that at least k of them reach, and hardly more; TB_LEAST where
+ * there are fewer that hold a token; infinity where the k-th is also the least of them: there are many
+ * equals, which the lists would not hold. By one warp, four a lane, by a histogram; its range begins at a
+ * value that only few folds reach, so that a single great token does not widen it.
  */
-template <int NT, class S> TB_DEV float tb_bound_by_folds(S &s, int32_t k)
+template <class S> TB_DEV float tb_bound_by_folds(S &s, uint32_t k)
 {
-    constexpr int SEEKING = NT / 32 - 1, PARTS = SEEKING < 8 ? SEEKING : 8, VECTORS = S::FOLDS / 4,
-                  EACH = (VECTORS + PARTS - 1) / PARTS;
-    static_assert(S::FOLDS == 128, "four a lane, and counts of a byte");
-    const int lane = (int)tb_lane(), part = tb_seeker() >> 5;
-    float mine[4], count[4];
+    static_assert(S::FOLDS == 128, "four a lane");
+    constexpr uint32_t IDS = S::FOLDS - 1; /* in a fold's last bits */
+    const int lane = (int)tb_lane();
+    const float4 v = ((const float4 *)s.fold)[lane];
+    const float mine[4] = {v.x, v.y, v.z, v.w};
+    const float second =
+        fmaxf(fmaxf(fminf(v.x, v.y), fminf(v.z, v.w)), fminf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)));
+    uint32_t least = TB_KEY_POS_INF, held = 0, equal = 0;
 #pragma unroll
-    for (int i = 0; i < 4; i++) mine[i] = s.fold[lane + i * 32];
-    if (part < PARTS) {
-        const float4 *fold = (const float4 *)s.fold;
-#pragma unroll
-        for (int i = 0; i < 4; i++) count[i] = 0x1p23f;
-#pragma unroll 1
-        for (int j = part * EACH; j < min(part * EACH + EACH, VECTORS); j++) {
-            const float4 other = fold[j];
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                count[i] += other.x > mine[i] ? 1.0f : 0.0f;
-                count[i] += other.y > mine[i] ? 1.0f : 0.0f;
-                count[i] += other.z > mine[i] ? 1.0f : 0.0f;
-                count[i] += other.w > mine[i] ? 1.0f : 0.0f;
-            }
-        }
-        s.fold_part[part][lane] =
-            __byte_perm(__byte_perm(law_bits(count[0]), law_bits(count[1]), 0x0040),
-                        __byte_perm(law_bits(count[2]), law_bits(count[3]), 0x0040), 0x5410);
+    for (int i = 0; i < 4; i++) {
+        const uint32_t key = law_key(mine[i]) & ~IDS;
+        if (key >= TB_KEY_LEAST_LOGIT + S::FOLDS) least = min(least, key), held++;
     }
-    tb_seek_barrier<NT>();
-    uint32_t greater = 0;
+    least = tb_warp_min(least);
 #pragma unroll
-    for (int i = 0; i < PARTS; i++) greater += s.fold_part[i][lane];
-    uint32_t key = 0; /* exactly one lane finds it */
+    for (int i = 0; i < 4; i++) equal += (law_key(mine[i]) & ~IDS) == least;
+    const uint32_t both = tb_warp_sum(held << 16 | equal);
+    held = both >> 16;
+    equal = both & 0xffffu;
+    if (held < k) return TB_LEAST;
+    const float high = law_key_value(tb_warp_max(law_key(second))), low = law_key_value(least);
+    if (held - equal < k) return held == S::FOLDS ? LAW_INF : low;
+    const float bins = __fdividef(128.0f, fmaxf(fminf(high - low, 0x1p125f), 0x1p-60f));
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        if ((greater >> (i * 8) & 255u) == (uint32_t)k - 1u) key = law_key(mine[i]);
-    key = tb_warp_or(key) & ~(uint32_t)(S::FOLDS - 1);
-    if (key < TB_KEY_LEAST_LOGIT + S::FOLDS) return TB_LEAST;
-    const float bound = law_key_value(key);
-    const bool reach = fminf(fminf(mine[0], mine[1]), fminf(mine[2], mine[3])) >= bound;
-    return __all_sync(TB_WHOLE_WARP, reach) ? LAW_INF : bound;
+        tb_shared_red(&s.fold_count[min(127, max(0, (int)((high - mine[i]) * bins)))], 1);
+    __syncwarp();
+    const uint4 count = ((const uint4 *)s.fold_count)[lane];
+    const uint32_t one[4] = {count.x, count.y, count.z, count.w}, sum = count.x + count.y + count.z + count.w;
+    uint32_t reach = tb_warp_scan(sum) - sum, hit = 128;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        reach += one[i];
+        if (hit == 128 && reach >= k) hit = lane * 4 + i;
+    }
+    hit = tb_warp_min(hit);
+    return hit >= 127 ? low : fmaxf(low, __fadd_rd(high, ((float)hit + 1.01f) * __fdividef(-1.0f, bins)));
 }
 
 /* The bound by a histogram of the groups' maxima over [least, maximum]; -inf where too little reaches
  * `least`, inf where the row has more to keep than the lists hold. wanted: mass in units of the maximum's
- * weight, or infinity; k: tokens, or TB_OFF. A row has two tries. By all that seek. */
+ * weight, or infinity; k: tokens, or TB_OFF. A row has two tries. By all that seek.
+ *
+ * What reaches a value is more than the maxima that do: groups hold several great tokens, above all where
+ * frequent tokens lie together. So for a mass each group counts by its sum, in sixteenths of its maximum's
+ * weight, which is a little more than what of it will reach the bound: `wanted` has a margin for that, and
+ * the bound lets TB_FEWEST groups pass, since of very few such sums may be far more. */
+#define TB_PARTS 16
+#define TB_FEWEST 24
+
 template <int C, int NT, int TRY, class S>
 static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float least, float c, int maxima,
-                                                           int32_t k, float wanted)
+                                                           int32_t k, float wanted, int group_shift)
 {
     S &s = *(S *)tb_fast_bytes;
     constexpr int SEEKERS = NT - 32;
@@ -106,18 +113,33 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         for (int i = tid; i < 256; i += SEEKERS) s.group_count[i] = 0;
         tb_seek_barrier<NT>();
     }
-    for (int i = tid; i < maxima; i += SEEKERS) {
-        float m = s.group[i];
-        if (m >= least) atomicAdd(&s.group_count[min(255, (int)((maximum - m) * bins))], 1u);
+    static_assert(TB_MAX_GROUPS * NT <= 32 * SEEKERS, "a bit for each of a thread's");
+    uint32_t bits = 0;
+#pragma unroll 4
+    for (int j = 0; j * SEEKERS < maxima; j++) {
+        const int i = tid + j * SEEKERS;
+        bits |= (i < maxima && s.group[i] >= least) ? 1u << j : 0u;
+    }
+#pragma unroll 1
+    for (; bits; bits &= bits - 1) {
+        const int i = tid + (__ffs((int)bits) - 1) * SEEKERS;
+        const float m = s.group[i];
+        uint32_t parts = TB_PARTS;
+        if (k == TB_OFF && !group_shift)
+            parts = (uint32_t)(s.tile_sums()[i] * tb_ex2(__fmaf_rn(-m, c, tb_reference_exponent(m, c))) *
+                               TB_PARTS);
+        tb_shared_red(&s.group_count[min(255, (int)((maximum - m) * bins))], parts);
     }
     tb_seek_barrier<NT>();
     if (C > 1) {
-        for (int i = tid; i < 32 * C; i += SEEKERS) {
-            const uint32_t *from = &s.group_count[i % 32 * 8];
-            uint4 word = make_uint4(from[0] | from[1] << 16, from[2] | from[3] << 16, from[4] | from[5] << 16,
-                                    from[6] | from[7] << 16);
-            tb_mail_16(&s.histogram[TRY][blockIdx.x % C][i % 32], i / 32, word, &s.mail_histogram[TRY]);
-        }
+        const uint4 left = ((const uint4 *)s.group_count)[lane * 2],
+                    right = ((const uint4 *)s.group_count)[lane * 2 + 1];
+        auto both = [](uint32_t low, uint32_t high) { return min(low, 0xffffu) | min(high, 0xffffu) << 16; };
+        const uint4 word = make_uint4(both(left.x, left.y), both(left.z, left.w), both(right.x, right.y),
+                                      both(right.z, right.w));
+#pragma unroll 1
+        for (int to = tid >> 5; to < C; to += SEEKERS / 32)
+            tb_mail_16(&s.histogram[TRY][blockIdx.x % C][lane], to, word, &s.mail_histogram[TRY]);
         tb_mail_await(&s.mail_histogram[TRY]);
         const uint32_t *counts = (const uint32_t *)s.histogram[TRY];
         uint32_t even = 0, odd = 0;
@@ -136,10 +158,12 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         const uint32_t *all = C > 1 ? s.group_count_all : s.group_count;
         uint32_t have = 0;
         float mass = 0.0f, one[8], step = __fdividef(-c, bins);
+        const uint4 left = ((const uint4 *)all)[lane * 2], right = ((const uint4 *)all)[lane * 2 + 1];
+        const uint32_t here[8] = {left.x, left.y, left.z, left.w, right.x, right.y, right.z, right.w};
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            uint32_t bin = all[lane * 8 + i];
-            one[i] = (float)bin * tb_ex2(((float)(lane * 8 + i) + 0.5f) * step);
+            const uint32_t bin = here[i];
+            one[i] = (float)bin * (1.0f / TB_PARTS) * tb_ex2(((float)(lane * 8 + i) + 0.5f) * step);
             have += bin;
             mass += one[i];
         }
@@ -153,20 +177,24 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         float mass_before = mass_end - mass;
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            before += all[lane * 8 + i];
+            before += here[i];
             mass_before += one[i];
-            if (hit == 256 && ((int32_t)before >= k || mass_before >= wanted)) hit = lane * 8 + i;
-            if (full == 256 && before >= 384) full = lane * 8 + i;
+            if (hit == 256 && (before / TB_PARTS >= (uint32_t)k ||
+                               (mass_before >= wanted && before >= TB_FEWEST * TB_PARTS)))
+                hit = lane * 8 + i;
+            if (full == 256 && before >= 384 * TB_PARTS) full = lane * 8 + i;
         }
         hit = tb_warp_min(hit);
         full = tb_warp_min(full);
-        /* where groups hold several great tokens their maxima promise too little: take many, and see */
+        const float mass_all = __shfl_sync(TB_WHOLE_WARP, mass_end, 31);
+        if (hit == 256 && mass_all >= wanted) hit = 255;
+        /* too little is promised: take many, and see */
         if (TRY && hit == 256 && k == TB_OFF) hit = full;
         /* The greatest n tokens have at most n / m times the mass of the greatest m. Of the latter the
          * groups' maxima have about the mass, and the number, that they show here: may the lists hold enough?
          */
         const bool hopeless = hit == 256 && !TRY && k == TB_OFF &&
-                              __shfl_sync(TB_WHOLE_WARP, mass_end, 31) * (1.25f * S::CAPACITY) <
+                              mass_all * (1.25f * TB_PARTS * S::CAPACITY) <
                                   wanted * (float)__shfl_sync(TB_WHOLE_WARP, before, 31);
         if (lane == 0)
             s.bound_try = hit == 256   ? hopeless ? LAW_INF : -LAW_INF

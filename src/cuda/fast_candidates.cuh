@@ -102,6 +102,26 @@ TB_DEV void tb_add_digits(uint32_t *to_high, uint32_t *to_low, uint32_t high, ui
     }
 }
 
+/* Bins of equal width from the maximum down to the bound, or to where tokens hardly weigh anything: how many
+ * there are in a unit. Any number serves, if only a greater value is in no later bin. */
+TB_DEV float tb_value_bins(float maximum, float bound, float scale)
+{
+    const float span = fminf(fminf(maximum - bound, __fdividef(42.0f, scale)), 0x1p125f);
+    return __fdividef((float)TB_BINS, fmaxf(span, 0x1p-60f));
+}
+
+TB_DEV uint32_t tb_value_bin(float x, float maximum, float bins)
+{
+    return (uint32_t)min(TB_BINS - 1, (int)((maximum - x) * bins));
+}
+
+TB_DEV void tb_add_to_bin(tb_stream_bins &to, uint32_t bin, uint64_t weight)
+{
+    tb_shared_red(&to.high[bin], tb_high_digit(weight));
+    tb_shared_red(&to.low[bin], tb_low_digit(weight));
+    tb_shared_red(&to.count[bin], 1);
+}
+
 /* The r-th of the warp's different values, from the greatest down; TB_LEAST where there are fewer. */
 TB_DEV float tb_warp_rank(float x, int r)
 {
@@ -146,11 +166,11 @@ TB_DEV float tb_catch(S &s, const uint4 (&v)[U], float least, uint32_t first)
 }
 
 /* One candidate: weighed at once where the block is alone, else sent to the leader. Greedy rows want the
- * first.
+ * first. `bins`: of tb_value_bins.
  */
 template <int C, class S>
 TB_DEV void tb_push_one(S &s, int rank, float x, uint32_t index, uint32_t place, bool greedy, float maximum,
-                        float scale, bool flat, uint32_t *high, uint32_t *low)
+                        float scale, bool flat, float bins)
 {
     if (greedy) {
         atomicMin(&s.own_first, index);
@@ -158,8 +178,8 @@ TB_DEV void tb_push_one(S &s, int rank, float x, uint32_t index, uint32_t place,
         if (place >= (uint32_t)S::CAPACITY) return;
         tb_fast_token token = tb_weigh_token(x, index, maximum, scale, flat);
         s.token[place] = token;
-        *high += tb_high_digit(token.weight);
-        *low += tb_low_digit(token.weight);
+        if (token.weight >= s.rule.counted)
+            tb_add_to_bin(s.bins[0], tb_value_bin(x, maximum, bins), token.weight);
     } else if (place < (uint32_t)S::SEGMENT) {
         tb_push<C>(&s.raw[rank * S::SEGMENT + place], law_bits(x), index, &s.mail_second);
     }
@@ -169,7 +189,7 @@ TB_DEV void tb_push_one(S &s, int rank, float x, uint32_t index, uint32_t place,
  * hold. By all that seek. */
 template <int dtype, int C, class S>
 TB_DEV void tb_push_caught(S &s, int rank, float bound, bool own, bool shared, bool greedy, float maximum,
-                           float scale, bool flat, uint32_t *high, uint32_t *low)
+                           float scale, bool flat, float bins)
 {
     constexpr int width = tb_fast_vector<dtype>::width, SEEKING = S::WARPS - 1;
     const int my = tb_seeker() >> 5, mine = own ? (int)s.caught_count[tb_warp()] : 0,
@@ -189,158 +209,12 @@ TB_DEV void tb_push_caught(S &s, int rank, float bound, bool own, bool shared, b
         for (; passes; passes &= passes - 1, to++) {
             uint32_t e = __ffs(passes) - 1;
             tb_push_one<C>(s, rank, tb_stored<dtype>(&s.caught[warp][at], e), first + e, to, greedy, maximum,
-                           scale, flat, high, low);
+                           scale, flat, bins);
         }
     }
 }
 
-/*
- * The candidates, from the groups whose maximum reaches the bound: weighed at once where the block is alone,
- * else sent to the leader. Greedy: how many elements reach the bound, and the first of them. Each warp looks
- * at its own threads' groups, a tile at a time, an element a lane; those of the warp that works out the
- * interval are shared out. By all that seek.
- */
-template <int dtype, int C, int NT, int U, class S>
-TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int group_shift, bool own,
-                           bool shared, bool greedy, float maximum, float scale, bool flat, uint32_t *high,
-                           uint32_t *low)
-{
-    constexpr int SEEKING = S::WARPS - 1, BATCH = 4, width = tb_fast_vector<dtype>::width;
-    constexpr uint32_t ROOM = C == 1 ? S::CAPACITY : S::SEGMENT;
-    static_assert(U * width == 32 && TB_MAX_GROUPS + (TB_MAX_GROUPS + SEEKING - 1) / SEEKING <= 32, "");
-    const int lane = (int)tb_lane(), my = tb_seeker() >> 5;
-    const int groups = (int)((tiles + (1u << group_shift) - 1) >> group_shift);
-    const uint32_t lower = (1u << lane) - 1, shift = s.slice.shift, length = s.slice.length;
-    const char *base = s.slice.base;
-    uint32_t *queue = s.queue[my];
-    uint32_t bits = 0;
-    if (own)
-#pragma unroll 4
-        for (int g = 0; g < groups; g++) bits |= s.group[g * NT + threadIdx.x] >= bound ? 1u << g : 0u;
-    if (shared)
-#pragma unroll 1
-        for (int g = my, b = TB_MAX_GROUPS; g < groups; g += SEEKING, b++)
-            bits |= s.group[g * NT + TB_INTERVAL_WARP * 32 + lane] >= bound ? 1u << b : 0u;
-    int count = 0;
-    for (;;) {
-        uint32_t mask = __ballot_sync(TB_WHOLE_WARP, bits != 0);
-        if (mask && count <= S::QUEUE - 32) {
-            if (bits) {
-                int b = __ffs(bits) - 1;
-                queue[count + __popc(mask & lower)] =
-                    b < TB_MAX_GROUPS
-                        ? b * NT + threadIdx.x
-                        : (my + (b - TB_MAX_GROUPS) * SEEKING) * NT + TB_INTERVAL_WARP * 32 + lane;
-                bits &= bits - 1;
-            }
-            count += __popc(mask);
-            continue;
-        }
-        if (!count) break;
-        __syncwarp();
-#pragma unroll 1
-        for (int i = 0; i < count << group_shift; i += BATCH) {
-            float x[BATCH];
-            uint32_t index[BATCH], passes[BATCH], total = 0;
-#pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-                uint32_t id = queue[min((i + b) >> group_shift, S::QUEUE - 1)], column = id % NT;
-                uint32_t t = ((id / NT) << group_shift) + ((uint32_t)(i + b) & ((1u << group_shift) - 1));
-                uint32_t j = t * U + lane / width, vector = j * (C * NT) + rank * NT + column;
-                index[b] = vector * width + lane % width - shift;
-                bool valid = i + b < count << group_shift && t < tiles && index[b] < length;
-                x[b] = -LAW_INF;
-                if (valid) x[b] = tb_stored<dtype>(base + (size_t)vector * 16, lane % width);
-            }
-#pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-                passes[b] = __ballot_sync(TB_WHOLE_WARP, x[b] >= bound);
-                total += __popc(passes[b]);
-            }
-            if (!total) continue;
-            uint32_t to = 0;
-            if (lane == 0) to = tb_shared_add(&s.own_pushed, total);
-            to = __shfl_sync(TB_WHOLE_WARP, to, 0);
-#pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-                uint32_t place = to + __popc(passes[b] & lower);
-                to += __popc(passes[b]);
-                if (x[b] >= bound)
-                    tb_push_one<C>(s, rank, x[b], index[b], place, greedy, maximum, scale, flat, high, low);
-            }
-            if (to > ROOM && !greedy) { /* too many: the row is left */
-                bits = 0;
-                break;
-            }
-        }
-        __syncwarp();
-        count = 0;
-    }
-}
-
-/* The same from the row's copy in shared memory, where a group is one tile. */
-template <int dtype, int C, int NT, int U, class S>
-TB_DEV void tb_push_staged(S &s, const uint4 *stage, int rank, float bound, uint32_t tiles, bool greedy)
-{
-    constexpr int SEEKING = S::WARPS - 1, BATCH = 4, width = tb_fast_vector<dtype>::width;
-    static_assert(U * width == 32, "an element a lane");
-    const int lane = (int)tb_lane(), warp = (int)tb_warp(), my = tb_seeker() >> 5;
-    const uint32_t lower = (1u << lane) - 1;
-    /* its own, then its share of the interval warp's */
-#pragma unroll 1
-    for (uint32_t g = 0, own = 1; own || g < tiles;) {
-        const int first = own ? warp * 32 : TB_INTERVAL_WARP * 32;
-        uint32_t hits = __ballot_sync(TB_WHOLE_WARP, g < tiles && s.group[g * NT + first + lane] >= bound);
-#pragma unroll 1
-        while (hits) {
-            float x[BATCH];
-            uint32_t column[BATCH], passes[BATCH], total = 0;
-            const uint32_t j = g * U + lane / width;
-#pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-                column[b] = first + __ffs(hits) - 1;
-                x[b] = hits ? tb_stored<dtype>(stage + j * NT + column[b], lane % width) : -LAW_INF;
-                hits &= hits - 1;
-            }
-#pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-                passes[b] = __ballot_sync(TB_WHOLE_WARP, x[b] >= bound);
-                total += __popc(passes[b]);
-            }
-            uint32_t to = 0;
-            if (lane == 0) to = tb_shared_add(&s.own_pushed, total);
-            to = __shfl_sync(TB_WHOLE_WARP, to, 0);
-#pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-                if (x[b] >= bound) {
-                    const uint32_t vector = j * (C * NT) + rank * NT + column[b];
-                    tb_push_one<C>(s, rank, x[b], vector * width + lane % width - s.slice.shift,
-                                   to + __popc(passes[b] & lower), greedy, 0.0f, 0.0f, false, nullptr,
-                                   nullptr);
-                }
-                to += __popc(passes[b]);
-            }
-            if (to > (uint32_t)S::SEGMENT && !greedy) return; /* too many: the row is left */
-        }
-        if (own && ++g >= tiles)
-            own = 0, g = my;
-        else if (!own)
-            g += SEEKING;
-    }
-}
-
-/* Lists the groups whose maximum reaches the bound. By the block's finishers; a barrier must follow. */
-template <class S> TB_DEV void tb_list_groups(S &s, int maxima, float bound)
-{
-#pragma unroll 1
-    for (int i = threadIdx.x; i < maxima; i += TB_FINISHERS) {
-        if (s.group[i] < bound) continue;
-        uint32_t to = atomicAdd(&s.list_length, 1u);
-        if (to < (uint32_t)S::LIST) s.list[to] = i;
-    }
-}
-
-/* Vectors of the block's slice again, from the copy in shared memory where there is one. */
+/* A vector of the block's slice again, from the copy in shared memory where there is one. */
 template <int dtype, int C, int NT, int U, bool STAGED>
 TB_DEV uint4 tb_reload(const tb_fast_slice &slice, const uint4 *stage, uint32_t tile, int j, uint32_t column)
 {
@@ -354,6 +228,105 @@ TB_DEV uint4 tb_reload(const tb_fast_slice &slice, const uint4 *stage, uint32_t 
                                vector * tb_fast_vector<dtype>::width - slice.shift, slice.length);
 }
 
+/*
+ * The candidates, from the groups whose maximum reaches the bound: weighed at once where the block is alone,
+ * else sent to the leader. Greedy: how many elements reach the bound, and the first of them. The groups go to
+ * a list, and then are looked at a vector a lane. Where nothing is caught, and memory is far, it is a list of
+ * the block, so that all warps have as many, and wait once; else each warp has its own. `warps`: of these, a
+ * bit each, the others' candidates are there already. By all that seek; the groups of the warp that works out
+ * the interval are shared out.
+ */
+template <int dtype, int C, int NT, int U, bool STAGED, class S>
+TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint32_t tiles, int group_shift,
+                           uint32_t warps, bool greedy, float maximum, float scale, bool flat, float bins)
+{
+    constexpr int SEEKING = S::WARPS - 1, BATCH = 2, AT_ONCE = 32 / U, width = tb_fast_vector<dtype>::width;
+    constexpr uint32_t ROOM = C == 1 ? S::CAPACITY : S::SEGMENT, none = tb_minus_infinity<dtype>();
+    static_assert(TB_MAX_GROUPS + (TB_MAX_GROUPS + SEEKING - 1) / SEEKING <= 32, "");
+    constexpr bool TOGETHER = !STAGED && !S::CATCH;
+    constexpr int LIST = TOGETHER ? S::LIST : S::LIST / S::WARPS, STEP = TOGETHER ? SEEKING : 1;
+    const int lane = (int)tb_lane(), my = tb_seeker() >> 5;
+    const int groups = (int)((tiles + (1u << group_shift) - 1) >> group_shift);
+    uint16_t *list = TOGETHER ? s.list : s.list + my * LIST;
+    uint32_t *length = TOGETHER ? &s.list_length : &s.warp_length[my];
+    auto all_here = [&]() {
+        if (TOGETHER)
+            tb_seek_barrier<NT>();
+        else
+            __syncwarp();
+    };
+    uint32_t bits = 0;
+    if (warps >> tb_warp() & 1)
+#pragma unroll 4
+        for (int g = 0; g < groups; g++) bits |= s.group[g * NT + threadIdx.x] >= bound ? 1u << g : 0u;
+    if (warps >> TB_INTERVAL_WARP & 1)
+#pragma unroll 1
+        for (int g = my, b = TB_MAX_GROUPS; g < groups; g += SEEKING, b++)
+            bits |= s.group[g * NT + TB_INTERVAL_WARP * 32 + lane] >= bound ? 1u << b : 0u;
+#pragma unroll 1
+    for (;;) {
+        if (bits) {
+            uint32_t to = tb_shared_add(length, (uint32_t)__popc(bits));
+            for (; bits && to < (uint32_t)LIST; bits &= bits - 1, to++) {
+                const int b = __ffs(bits) - 1;
+                list[to] = (uint16_t)(b < TB_MAX_GROUPS ? b * NT + threadIdx.x
+                                                        : (my + (b - TB_MAX_GROUPS) * SEEKING) * NT +
+                                                              TB_INTERVAL_WARP * 32 + lane);
+            }
+        }
+        all_here();
+        const int listed = (int)*(volatile uint32_t *)length, count = min(listed, LIST) << group_shift;
+#pragma unroll 1
+        for (int i = (TOGETHER ? my : 0) + lane / U * STEP; i - lane / U * STEP < count;
+             i += BATCH * AT_ONCE * STEP) {
+            uint4 v[BATCH];
+            uint32_t first[BATCH];
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                const int at = i + b * AT_ONCE * STEP;
+                const uint32_t id = list[min(at >> group_shift, LIST - 1)], column = id % NT,
+                               t = ((id / NT) << group_shift) + ((uint32_t)at & ((1u << group_shift) - 1));
+                v[b] = make_uint4(none, none, none, none);
+                if (at < count && t < tiles)
+                    v[b] = tb_reload<dtype, C, NT, U, STAGED>(s.slice, stage, t, lane % U, column);
+                first[b] = ((t * U + lane % U) * (C * NT) + rank * NT + column) * width - s.slice.shift;
+            }
+            uint32_t place = 0;
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                uint32_t passes = 0;
+#pragma unroll
+                for (int e = 0; e < width; e++) passes |= tb_element<dtype>(v[b], e) >= bound ? 1u << e : 0u;
+                if (passes) place = tb_shared_add(&s.own_pushed, (uint32_t)__popc(passes));
+#pragma unroll 1
+                for (; passes; passes &= passes - 1, place++) {
+                    const int e = __ffs((int)passes) - 1;
+                    tb_push_one<C>(s, rank, tb_element<dtype>(v[b], e), first[b] + e, place, greedy, maximum,
+                                   scale, flat, bins);
+                }
+            }
+            if (__any_sync(TB_WHOLE_WARP, place > ROOM) && !greedy) break; /* the row is left */
+        }
+        if (listed <= LIST) break;
+        all_here();
+        if (__any_sync(TB_WHOLE_WARP, *(volatile uint32_t *)&s.own_pushed > ROOM) && !greedy) break;
+        all_here();
+        if (TOGETHER ? tb_seeker() == 0 : lane == 0) *length = 0;
+        all_here();
+    }
+}
+
+/* Lists the groups whose maximum reaches the bound. By the block's finishers; a barrier must follow. */
+template <class S> TB_DEV void tb_list_groups(S &s, int maxima, float bound)
+{
+#pragma unroll 1
+    for (int i = threadIdx.x; i < maxima; i += TB_FINISHERS) {
+        if (s.group[i] < bound) continue;
+        uint32_t to = atomicAdd(&s.narrow_length, 1u);
+        if (to < (uint32_t)S::LIST) s.list[to] = (uint16_t)i;
+    }
+}
+
 /* Exact masses and f32 sums of the candidates' groups, for the leader. By every block's finishers. */
 template <int dtype, int C, int NT, int U, bool STAGED, class S>
 static __device__ __noinline__ void tb_narrow(const uint4 *stage, float maximum, float bound)
@@ -365,29 +338,51 @@ static __device__ __noinline__ void tb_narrow(const uint4 *stage, float maximum,
     const uint32_t tiles = tb_slice_tiles<C, NT, U>(slice, &group_shift);
     tb_list_groups(s, (int)((tiles + (1u << group_shift) - 1) >> group_shift) * NT, bound);
     tb_finish_barrier();
-    const uint32_t listed = min(s.list_length, (uint32_t)S::LIST); /* any of them serve */
+    const uint32_t listed = min(s.narrow_length, (uint32_t)S::LIST); /* any of them serve */
     double taken = 0.0;
     uint64_t exact = 0;
-    for (uint32_t i = threadIdx.x; i < listed; i += TB_FINISHERS) {
-        uint32_t group = s.list[i] / NT, column = s.list[i] % NT,
-                 end = min(tiles, (group + 1) << group_shift);
-        for (uint32_t t = group << group_shift; t < end; t++) {
-            uint4 v[U];
+    const int lane = (int)tb_lane();
+    /* each vector by a lane, two at a time: U lanes add a tile up in the same order as one thread did before
+     */
+    constexpr int AT_ONCE = 32 / U, BATCH = 2, width = tb_fast_vector<dtype>::width;
+    constexpr uint32_t none = tb_minus_infinity<dtype>();
+    const uint32_t count = listed << group_shift;
+#pragma unroll 1
+    for (uint32_t first = tb_warp() * AT_ONCE; first < count; first += TB_FINISHERS / 32 * AT_ONCE * BATCH) {
+        uint4 v[BATCH][1];
+        bool valid[BATCH];
 #pragma unroll
-            for (int j = 0; j < U; j++) v[j] = tb_reload<dtype, C, NT, U, STAGED>(slice, stage, t, j, column);
-            float m = tb_tile_max<dtype, U>(v);
-            if (law_isnan(m)) {
-                tb_drop_nan<dtype, U>(v);
-                m = tb_tile_max<dtype, U>(v);
+        for (int b = 0; b < BATCH; b++) {
+            const uint32_t at = first + b * (TB_FINISHERS / 32 * AT_ONCE) + lane / U,
+                           id = s.list[min(at, count - 1) >> group_shift],
+                           t = ((id / NT) << group_shift) + (at & ((1u << group_shift) - 1));
+            v[b][0] = make_uint4(none, none, none, none);
+            valid[b] = at < count && t < tiles;
+            if (valid[b]) v[b][0] = tb_reload<dtype, C, NT, U, STAGED>(slice, stage, t, lane % U, id % NT);
+        }
+#pragma unroll
+        for (int b = 0; b < BATCH; b++) {
+            tb_drop_nan<dtype, 1>(v[b]);
+            float m = tb_vector_max<dtype>(v[b][0]);
+#pragma unroll
+            for (int d = 1; d < U; d *= 2) m = fmaxf(m, __shfl_xor_sync(TB_WHOLE_WARP, m, d));
+            const float r = tb_reference_exponent(m, c);
+            float part[width];
+#pragma unroll
+            for (int e = 0; e < width; e++) {
+                const float x = tb_element<dtype>(v[b][0], e);
+                part[e] = tb_ex2(__fmaf_rn(x, c, -r));
+                exact += law_weight(law_exponent(x, maximum, c));
             }
-            float r = tb_reference_exponent(m, c);
-            taken += (double)tb_tile_sum<dtype, U>(v, c, r) * (double)tb_power(r - r_row) * 0x1p40;
-            constexpr int width = tb_fast_vector<dtype>::width;
 #pragma unroll
-            for (int j = 0; j < U; j++)
+            for (int d = 1; d < U; d *= 2)
 #pragma unroll
-                for (int e = 0; e < width; e++)
-                    exact += law_weight(law_exponent(tb_element<dtype>(v[j], e), maximum, c));
+                for (int e = 0; e < width; e++) part[e] += __shfl_xor_sync(TB_WHOLE_WARP, part[e], d);
+#pragma unroll
+            for (int d = 1; d < width; d *= 2)
+#pragma unroll
+                for (int e = 0; e + d < width; e += 2 * d) part[e] += part[e + d];
+            if (valid[b] && lane % U == 0) taken += (double)part[0] * (double)tb_power(r - r_row) * 0x1p40;
         }
     }
     __syncwarp();

@@ -169,9 +169,8 @@ typedef struct tb_fast_chain {
     uint8_t p_on, flat, greedy, bad;
 } tb_fast_chain;
 
-/* By one warp. */
-static __device__ __noinline__ void tb_fast_parse(const tb_cuda_params &params, int64_t index, bool located,
-                                                  int64_t slot, tb_fast_chain *out)
+/* By one warp. Inlined, it reads the parameters as constants; not inlined, from memory. */
+TB_DEV void tb_fast_parse_here(const tb_cuda_params &params, bool located, int64_t slot, tb_fast_chain *out)
 {
     const tombola_call &call = params.call;
     int lane = (int)tb_lane(), kind = 0, k = 0;
@@ -217,6 +216,12 @@ static __device__ __noinline__ void tb_fast_parse(const tb_cuda_params &params, 
         }
     }
     if (lane == 0) *out = c;
+}
+
+static __device__ __noinline__ void tb_fast_parse(const tb_cuda_params &params, int64_t index, bool located,
+                                                  int64_t slot, tb_fast_chain *out)
+{
+    tb_fast_parse_here(params, located, slot, out);
 }
 
 /* tb_gpu_locate, in a few instructions for rows that lie as they are numbered. */

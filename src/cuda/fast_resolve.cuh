@@ -1,26 +1,35 @@
 /*
  * The streaming kernel's finish (fast_stream.cuh): what the leader's TB_FINISHERS threads do with the weighed
- * candidates, all in shared memory. Up to TB_PAIRS of them are ranked by comparing all pairs; among more, the
- * cut, what it keeps, the draw and the kept ids are found by digits.
+ * candidates, all in shared memory. Up to TB_FEW of them are ranked by comparing all pairs. For more: bins of
+ * equal width, first in value and then in index, with exact counts and masses: their running sums say in
+ * which bin the cut lies, and in which the drawn token; only the few tokens of that bin meet in pairs.
  */
 #ifndef TB_CUDA_FAST_RESOLVE_CUH
 #define TB_CUDA_FAST_RESOLVE_CUH
 
 #include "fast_candidates.cuh"
 
-/* Where a token stands, from the greatest down: 0 for the greatest. Under TIES_ALL equals share a place. */
-TB_DEV uint64_t tb_depth(uint32_t greatest, uint32_t key, uint32_t index, bool by_index)
+/* A token of a list in shared memory, whether it is needed or not: the compiler would wait for what decides
+ * that first. */
+TB_DEV tb_fast_token tb_load_token(const tb_fast_token *at)
 {
-    return (uint64_t)(greatest - key) << LAW_INDEX_BITS | (by_index ? index : 0u);
+    uint32_t low, high;
+    tb_fast_token token;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(token.key), "=r"(token.index), "=r"(low), "=r"(high)
+                 : "r"(tb_shared_address(at)));
+    token.weight = (uint64_t)high << 32 | low;
+    return token;
 }
 
 /*
- * All pairs of up to TB_PAIRS tokens, by the block's finishers: each warp compares its share of the list with
+ * All pairs of up to TB_FEW tokens, by the block's finishers: each warp compares its share of the list with
  * all of it, ROUNDS tokens a lane, so that a token read from shared memory, which costs four cycles, serves
  * them all. Of the tokens that are greater by (key, `ties` of the index, the lower one first) the masses are
  * added, and `count` in the bits above 2^48 for each.
  */
 #define TB_PAIR_COUNT 48
+#define TB_PAIR_STEP 16
 
 template <int ROUNDS>
 TB_DEV void tb_pair_share(const tb_fast_token *list, int n, uint32_t ties, uint32_t count, uint64_t *pairs)
@@ -36,18 +45,19 @@ TB_DEV void tb_pair_share(const tb_fast_token *list, int n, uint32_t ties, uint3
     for (int j = warp; j < n; j += TB_PAIR_STEP) {
 #pragma unroll
         for (int e = 0; e < TB_PAIR_STEP; e += TB_FINISHERS / 32) {
-            const tb_fast_token token = list[j + e];
+            const tb_fast_token token = tb_load_token(&list[j + e]);
             const uint64_t other = (uint64_t)token.key << 32 | (~token.index & ties);
+            const bool there = j + e < n;
             const uint64_t weight = token.weight + ((uint64_t)count << TB_PAIR_COUNT);
 #pragma unroll
-            for (int i = 0; i < ROUNDS; i++) sum[i] += other > mine[i] ? weight : 0;
+            for (int i = 0; i < ROUNDS; i++) sum[i] += there && other > mine[i] ? weight : 0;
         }
     }
 #pragma unroll
-    for (int i = 0; i < ROUNDS; i++) pairs[warp * TB_PAIRS + lane + i * 32] = sum[i];
+    for (int i = 0; i < ROUNDS; i++) pairs[warp * TB_FEW + lane + i * 32] = sum[i];
 }
 
-/* The list is filled up to a multiple of TB_PAIR_STEP. A barrier must follow. */
+/* A barrier must follow. */
 static __device__ __noinline__ void tb_pair_all(const tb_fast_token *list, int n, uint32_t ties,
                                                 uint32_t count, uint64_t *pairs)
 {
@@ -55,10 +65,8 @@ static __device__ __noinline__ void tb_pair_all(const tb_fast_token *list, int n
         tb_pair_share<1>(list, n, ties, count, pairs);
     else if (n <= 64)
         tb_pair_share<2>(list, n, ties, count, pairs);
-    else if (n <= 96)
-        tb_pair_share<3>(list, n, ties, count, pairs);
     else
-        tb_pair_share<4>(list, n, ties, count, pairs);
+        tb_pair_share<3>(list, n, ties, count, pairs);
 }
 
 /* What all warps found of token `at`: *mass and the count. */
@@ -66,7 +74,7 @@ TB_DEV uint32_t tb_pair_sum(const uint64_t *pairs, int at, uint64_t *mass)
 {
     uint64_t sum = 0;
 #pragma unroll
-    for (int i = 0; i < TB_FINISHERS / 32; i++) sum += pairs[i * TB_PAIRS + at];
+    for (int i = 0; i < TB_FINISHERS / 32; i++) sum += pairs[i * TB_FEW + at];
     *mass = sum & (((uint64_t)1 << TB_PAIR_COUNT) - 1);
     return (uint32_t)(sum >> TB_PAIR_COUNT);
 }
@@ -81,7 +89,7 @@ typedef struct tb_fast_rank {
 
 TB_DEV tb_fast_rank tb_rank_of(const tb_fast_token *list, int n, const uint64_t *pairs)
 {
-    tb_fast_rank r = {tb_no_token(), (int)threadIdx.x < n, 0, 0};
+    tb_fast_rank r = {{0, 0, 0}, (int)threadIdx.x < n, 0, 0};
     if (!r.has) return r;
     r.token = list[threadIdx.x];
     r.greater = tb_pair_sum(pairs, threadIdx.x, &r.above);
@@ -96,7 +104,7 @@ TB_DEV tb_fast_token tb_kept_token(const tb_fast_token &token)
     return kept;
 }
 
-/* The draw among up to TB_PAIRS tokens, in s.kept those that are kept, of mass result.mass, and the outputs;
+/* The draw among up to TB_FEW tokens, in s.pair those that are kept, of mass result.mass, and the outputs;
  * `scale` is 0 where all weigh the same. */
 template <class S>
 TB_DEV void tb_draw_few(const tombola_call &call, int64_t row, tb_fast_result result, int n, float scale,
@@ -104,11 +112,11 @@ TB_DEV void tb_draw_few(const tombola_call &call, int64_t row, tb_fast_result re
 {
     S &s = *(S *)tb_fast_bytes;
     const int tid = threadIdx.x, kept = result.kept;
-    tb_pair_all(s.kept, kept, 0, 0, tb_pair_room(s));
+    tb_pair_all(s.pair, kept, 0, 0, tb_pair_room(s));
     const uint64_t position = law_draw_position(s.random, result.mass);
     tb_finish_barrier();
     if (tid < kept) {
-        const tb_fast_token token = s.kept[tid];
+        const tb_fast_token token = s.pair[tid];
         uint64_t before;
         const uint32_t place = tb_pair_sum(tb_pair_room(s), tid, &before), index = ~token.key,
                        key = token.index;
@@ -128,224 +136,346 @@ TB_DEV void tb_draw_few(const tombola_call &call, int64_t row, tb_fast_result re
             call.kept_ids[row * call.kept_capacity + j] = -1;
 }
 
-/*
- * The cut among many candidates: a token is kept if its depth is at most the cut and its weight at least
- * `least`. Digit by digit from the top: histograms of counts and masses, until the bin in which the cut lies
- * has few tokens, or is one class of equals.
- */
+/* ---- many candidates ---- */
+
+TB_DEV uint64_t tb_mass_of(uint64_t counted)
+{
+    return counted & (((uint64_t)1 << TB_COUNT_AT) - 1);
+}
+
+TB_DEV uint32_t tb_count_of(uint64_t counted)
+{
+    return (uint32_t)(counted >> TB_COUNT_AT);
+}
+
+/* Running sums of bins, four a lane, counts and masses in one number each. By each warp alone. */
+typedef struct tb_bin_sums {
+    uint64_t before, own[4], total;
+} tb_bin_sums;
+
+TB_DEV tb_bin_sums tb_sum_bins(const tb_stream_bins &bins)
+{
+    const int lane = (int)tb_lane();
+    const uint4 high = ((const uint4 *)bins.high)[lane], low = ((const uint4 *)bins.low)[lane],
+                count = ((const uint4 *)bins.count)[lane];
+    tb_bin_sums s;
+    s.own[0] = tb_join(high.x, low.x) + ((uint64_t)count.x << TB_COUNT_AT);
+    s.own[1] = tb_join(high.y, low.y) + ((uint64_t)count.y << TB_COUNT_AT);
+    s.own[2] = tb_join(high.z, low.z) + ((uint64_t)count.z << TB_COUNT_AT);
+    s.own[3] = tb_join(high.w, low.w) + ((uint64_t)count.w << TB_COUNT_AT);
+    const uint64_t sum = (s.own[0] + s.own[1]) + (s.own[2] + s.own[3]), end = tb_warp_scan64(sum);
+    s.before = end - sum;
+    s.total = __shfl_sync(TB_WHOLE_WARP, end, 31);
+    return s;
+}
+
+/* A bin: its number (TB_BINS: none), its tokens, and the sum of the bins before it. */
+typedef struct tb_bin_found {
+    uint32_t bin, count;
+    uint64_t base;
+} tb_bin_found;
+
+/* The first bin whose running sum, itself included, passes `test`, which sums that are greater pass too and
+ * nothing does not. */
+template <class TEST> TB_DEV tb_bin_found tb_find_bin(const tb_bin_sums &sums, const TEST &test)
+{
+    const uint64_t first = sums.before + sums.own[0], second = first + sums.own[1],
+                   third = second + sums.own[2];
+    const bool a = !test(first), b = !test(second), c = !test(third), d = !test(third + sums.own[3]);
+    tb_bin_found found;
+    found.bin = tb_warp_sum((uint32_t)a + b + c + d);
+    const int from = (int)(found.bin / 4 % 32);
+    const uint64_t base = c ? third : b ? second : a ? first : sums.before;
+    const uint32_t high = (uint32_t)((c   ? sums.own[3]
+                                      : b ? sums.own[2]
+                                      : a ? sums.own[1]
+                                          : sums.own[0]) >>
+                                     32);
+    found.count = __shfl_sync(TB_WHOLE_WARP, high, from) >> (TB_COUNT_AT - 32);
+    found.base = __shfl_sync(TB_WHOLE_WARP, base, from);
+    if (found.bin == TB_BINS) found.count = 0, found.base = sums.total;
+    return found;
+}
+
+/* Where a token stands, from the greatest down: 0 for the greatest. Under TIES_ALL equals share a place. */
+TB_DEV uint64_t tb_depth(uint32_t greatest, uint32_t key, uint32_t index, bool by_index)
+{
+    return (uint64_t)(greatest - key) << LAW_INDEX_BITS | (by_index ? index & ~TB_KEPT : 0u);
+}
+
+/* Tokens among which a cut lies: those of depth first to last; none if `first` is greater. The tokens of less
+ * depth have `base`. */
+typedef struct tb_depths {
+    uint64_t first, last, base;
+} tb_depths;
+
+/* The same as tb_find_bin of the values' bins, for a bin of too many tokens for pairs: bins of equal width in
+ * depth, between the bin's least and greatest one, until few are left, or one class of equals. */
 template <class S>
-static __device__ __noinline__ uint64_t tb_select_many(int n, uint32_t greatest, uint32_t span, bool by_index,
-                                                       uint32_t k, uint64_t least, uint64_t target)
+static __device__ __noinline__ tb_depths tb_refine_cut(int n, uint32_t greatest, float maximum, float bins,
+                                                       bool by_index, uint32_t k, uint64_t least,
+                                                       uint64_t target, uint32_t bin, uint64_t base)
 {
     S &s = *(S *)tb_fast_bytes;
-    int tid = threadIdx.x, floor = by_index ? 0 : LAW_INDEX_BITS,
-        upper = LAW_INDEX_BITS + 32 - __clz(span | 1);
-    uint64_t prefix = 0, base_mass = 0;
-    uint32_t base_count = 0;
+    const int tid = threadIdx.x;
+    tb_depths d = {0, ~(uint64_t)0, base};
+    bool by_value = true;
     for (;;) {
-        int shift = max(floor, upper - 8);
         tb_finish_barrier();
-        for (int i = tid; i < 256; i += TB_FINISHERS) s.count[i] = s.high[i] = s.low[i] = 0;
-        if (tid == 0) s.list_count = 0;
+        if (tid == 0) s.depth_first = ~0ull, s.depth_last = 0;
+        s.bins[0].high[tid % TB_BINS] = s.bins[0].low[tid % TB_BINS] = s.bins[0].count[tid % TB_BINS] = 0;
         tb_finish_barrier();
+        auto inside = [&](const tb_fast_token &a, uint64_t depth) {
+            return a.weight >= least && (by_value ? tb_value_bin(law_key_value(a.key), maximum, bins) == bin
+                                                  : depth >= d.first && depth <= d.last);
+        };
         for (int i = tid; i < n; i += TB_FINISHERS) {
-            tb_fast_token a = s.token[i];
-            uint64_t depth = tb_depth(greatest, a.key, a.index, by_index);
-            if (a.weight < least || depth >> upper != prefix) continue;
-            uint32_t bin = (uint32_t)(depth >> shift) & ((1u << (upper - shift)) - 1);
-            atomicAdd(&s.count[bin], 1u);
-            atomicAdd(&s.high[bin], tb_high_digit(a.weight));
-            atomicAdd(&s.low[bin], tb_low_digit(a.weight));
+            const tb_fast_token a = s.token[i];
+            const uint64_t depth = tb_depth(greatest, a.key, a.index, by_index);
+            if (!inside(a, depth)) continue;
+            atomicMin(&s.depth_first, (unsigned long long)depth);
+            atomicMax(&s.depth_last, (unsigned long long)depth);
         }
         tb_finish_barrier();
-        if (tb_warp() == 0) {
-            int lane = (int)tb_lane();
-            uint32_t count = 0;
-            uint64_t mass = 0;
-            for (int i = 0; i < 8; i++) {
-                count += s.count[lane * 8 + i];
-                mass += tb_join(s.high[lane * 8 + i], s.low[lane * 8 + i]);
-            }
-            uint32_t before = tb_warp_scan(count) - count + base_count, hit = 256, hit_count = 0;
-            uint64_t mass_before = tb_warp_scan64(mass) - mass + base_mass, hit_mass = 0;
-            for (int i = 0; i < 8; i++) {
-                uint32_t c = s.count[lane * 8 + i];
-                uint64_t m = tb_join(s.high[lane * 8 + i], s.low[lane * 8 + i]);
-                /* the first bin of which not every token is surely kept; after it every token is dropped */
-                if (hit == 256 && c && (before + c > k || mass_before + m >= target)) {
-                    hit = lane * 8 + i;
-                    hit_count = before;
-                    hit_mass = mass_before;
-                }
-                before += c;
-                mass_before += m;
-            }
-            uint32_t bin = tb_warp_min(hit);
-            if (lane == 0) s.bin = bin;
-            if (hit == bin && bin < 256) s.base_count = hit_count, s.base_mass = hit_mass;
-        }
-        tb_finish_barrier();
-        uint32_t bin = s.bin;
-        if (bin == 256) return ~(uint64_t)0; /* all are kept */
-        base_count = s.base_count;
-        base_mass = s.base_mass;
-        prefix = prefix << (upper - shift) | bin;
-        uint64_t start =
-            prefix << shift; /* the first class of all is kept, so start > 0 where 1 is taken off */
-        if (shift == floor) {
-            bool stays = base_count < k && base_mass < target;
-            return stays ? start | (((uint64_t)1 << shift) - 1) : start - 1;
-        }
-        upper = shift;
-        if (s.count[bin] > TB_PAIRS) continue;
+        const uint64_t first = s.depth_first, last = s.depth_last;
+        const int shift = max(0, 57 - __clzll((long long)(last - first)));
         for (int i = tid; i < n; i += TB_FINISHERS) {
-            tb_fast_token a = s.token[i];
-            if (a.weight >= least && tb_depth(greatest, a.key, a.index, by_index) >> shift == prefix)
-                s.kept[atomicAdd(&s.list_count, 1u)] = a;
+            const tb_fast_token a = s.token[i];
+            const uint64_t depth = tb_depth(greatest, a.key, a.index, by_index);
+            if (inside(a, depth)) tb_add_to_bin(s.bins[0], (uint32_t)((depth - first) >> shift), a.weight);
         }
-        if (tid == 0) s.cut = start ? start - 1 : 0;
         tb_finish_barrier();
-        if (tid >= (int)s.list_count && tid < TB_PAIRS) s.kept[tid] = tb_no_token();
-        tb_finish_barrier();
-        const int m = (int)s.list_count;
-        tb_pair_all(s.kept, m, by_index ? ~0u : 0u, 1, tb_pair_room(s));
-        tb_finish_barrier();
-        tb_fast_rank mine = tb_rank_of(s.kept, m, tb_pair_room(s));
-        if (mine.has && base_count + mine.greater < k && base_mass + mine.above < target)
-            atomicMax((unsigned long long *)&s.cut,
-                      tb_depth(greatest, mine.token.key, mine.token.index, by_index));
-        tb_finish_barrier();
-        uint64_t cut = s.cut;
-        /* a class of equals reaches down to its last index */
-        return by_index ? cut : cut | ((1u << LAW_INDEX_BITS) - 1);
+        tb_bin_sums sums = tb_sum_bins(s.bins[0]);
+        if (first == last) { /* equals, which stay or go together */
+            const bool stay = tb_count_of(d.base) < k && tb_mass_of(d.base) < target;
+            if (stay) d.base += sums.total;
+            d.first = stay ? first + 1 : first;
+            d.last = d.first - 1;
+            return d;
+        }
+        sums.before += d.base;
+        const tb_bin_found found = tb_find_bin(
+            sums, [&](uint64_t after) { return tb_count_of(after) > k || tb_mass_of(after) >= target; });
+        by_value = false;
+        d.first = first + ((uint64_t)found.bin << shift); /* there is one, as in the bin all in all */
+        d.last = d.first + (((uint64_t)1 << shift) - 1);
+        d.base = found.base;
+        if (found.count <= TB_PAIRS) return d;
     }
 }
 
-/* What of the kept tokens decides the draw: one thread finds itself to be the drawn one. */
-typedef struct tb_fast_drawn {
-    bool mine;
-    uint32_t key;
-    int32_t index;
-} tb_fast_drawn;
+/* Puts a token on the list of those that meet in pairs. */
+template <class S> TB_DEV void tb_list_token(S &s, int list, const tb_fast_token &token, int at)
+{
+    const uint32_t to = tb_shared_add(&s.listed[list], 1);
+    s.pair[to] = token;
+    s.pair_at[to] = (uint16_t)at;
+}
 
-/* The token at `position` of the mass of the tokens that the cut keeps, in index order. */
+/* Token `at` stays: its mark, and its place among the bins of the indices. */
+template <class S> TB_DEV void tb_keep(S &s, int at, const tb_fast_token &token, int shift)
+{
+    s.token[at].index = token.index | TB_KEPT;
+    tb_add_to_bin(s.bins[1], token.index >> shift, token.weight);
+}
+
+/* What is kept of the candidates, whose bins of values s.bins[0] has, is marked and goes to the bins of the
+ * indices, of 2^shift each. *target: of top_p, or more than any mass; where a top_k or min_p stands before
+ * it, it is found here. */
 template <class S>
-static __device__ __noinline__ tb_fast_drawn tb_draw_many(int n, uint32_t greatest, bool by_index,
-                                                          uint64_t cut, uint64_t least, uint64_t position,
-                                                          uint32_t length)
+TB_DEV void tb_mark_kept(int n, const tb_bin_sums &sums, uint32_t greatest, float maximum, float bins,
+                         bool by_index, int shift, uint64_t target)
 {
     S &s = *(S *)tb_fast_bytes;
-    int tid = threadIdx.x, upper = 32 - __clz(length);
-    uint32_t prefix = 0;
-    for (;;) {
-        int shift = max(0, upper - 8);
-        tb_finish_barrier();
-        for (int i = tid; i < 256; i += TB_FINISHERS) s.count[i] = s.high[i] = s.low[i] = 0;
-        if (tid == 0) s.list_count = 0;
-        tb_finish_barrier();
-        for (int i = tid; i < n; i += TB_FINISHERS) {
-            tb_fast_token a = s.token[i];
-            if (a.weight < least || tb_depth(greatest, a.key, a.index, by_index) > cut ||
-                a.index >> upper != prefix)
-                continue;
-            uint32_t bin = (a.index >> shift) & ((1u << (upper - shift)) - 1);
-            atomicAdd(&s.count[bin], 1u);
-            atomicAdd(&s.high[bin], tb_high_digit(a.weight));
-            atomicAdd(&s.low[bin], tb_low_digit(a.weight));
+    const int tid = threadIdx.x;
+    const tb_fast_chain &chain = s.chain;
+    const bool before_only = s.rule.before_only;
+    const uint32_t k_both = (uint32_t)min(chain.k_before, chain.k_after);
+    const uint64_t w_both = chain.w_before > chain.w_after ? chain.w_before : chain.w_after;
+    int phase = 1;
+    if (before_only) {
+        if (tb_count_of(sums.total) > (uint32_t)chain.k_before)
+            phase = 0;
+        else
+            target = law_top_p_target(chain.p, tb_mass_of(sums.total));
+    }
+#pragma unroll 1
+    for (; phase < 2; phase++) {
+        const uint32_t k = phase ? k_both : (uint32_t)chain.k_before;
+        const uint64_t w = phase ? w_both : chain.w_before;
+        tb_bin_found cut = tb_find_bin(
+            sums, [&](uint64_t after) { return tb_count_of(after) > k || tb_mass_of(after) >= target; });
+        const bool refined = cut.count > TB_PAIRS;
+        tb_depths d = {0, 0, 0};
+        if (refined) {
+            d = tb_refine_cut<S>(n, greatest, maximum, bins, by_index, k, before_only ? chain.w_before : 0,
+                                 target, cut.bin, cut.base);
+            cut.base = d.base;
         }
-        tb_finish_barrier();
-        if (tb_warp() == 0) {
-            int lane = (int)tb_lane();
-            uint64_t mass = 0;
-            for (int i = 0; i < 8; i++) mass += tb_join(s.high[lane * 8 + i], s.low[lane * 8 + i]);
-            uint64_t end = tb_warp_scan64(mass), before = end - mass;
-            if (before <= position && position < end) {
-                for (int i = 0; i < 8; i++) {
-                    uint64_t m = tb_join(s.high[lane * 8 + i], s.low[lane * 8 + i]);
-                    if (position - before < m) {
-                        s.bin = lane * 8 + i;
-                        s.position = position - before;
-                        break;
-                    }
-                    before += m;
-                }
+        auto place = [&](const tb_fast_token &a, int i, bool above, bool at) {
+            if (above && phase) tb_keep(s, i, a, shift);
+            if (at) tb_list_token(s, phase, a, i);
+        };
+        if (refined) {
+#pragma unroll 1
+            for (int i = tid; i < n; i += TB_FINISHERS) {
+                const tb_fast_token a = s.token[i];
+                const uint64_t depth = tb_depth(greatest, a.key, a.index, by_index);
+                if (a.weight >= w) place(a, i, depth < d.first, depth >= d.first && depth <= d.last);
+            }
+        } else {
+#pragma unroll 1
+            for (int i = tid; i < n; i += TB_FINISHERS) {
+                const tb_fast_token a = tb_load_token(&s.token[i]);
+                const uint32_t bin = tb_value_bin(law_key_value(a.key), maximum, bins);
+                if (a.weight >= w) place(a, i, bin < cut.bin, bin == cut.bin);
             }
         }
         tb_finish_barrier();
-        uint32_t bin = s.bin;
-        position = s.position;
-        prefix = prefix << (upper - shift) | bin;
-        upper = shift;
-        if (s.count[bin] > TB_PAIRS) continue;
-        for (int i = tid; i < n; i += TB_FINISHERS) {
-            tb_fast_token a = s.token[i];
-            if (a.weight >= least && tb_depth(greatest, a.key, a.index, by_index) <= cut &&
-                a.index >> shift == prefix)
-                s.kept[atomicAdd(&s.list_count, 1u)] = a;
-        }
-        tb_finish_barrier();
-        const int m = (int)s.list_count;
-        tb_fast_token me = tb_no_token();
-        if (tid < m) me = s.kept[tid];
-        tb_finish_barrier();
-        if (tid < TB_PAIRS) s.kept[tid] = tid < m ? tb_kept_token(me) : me;
-        tb_finish_barrier();
-        tb_pair_all(s.kept, m, 0, 0, tb_pair_room(s));
-        tb_finish_barrier();
-        tb_fast_drawn drawn = {false, 0, 0};
+        const int m = (int)s.listed[phase];
         if (tid < m) {
-            uint64_t before;
-            tb_pair_sum(tb_pair_room(s), tid, &before);
-            if (before <= position && position - before < me.weight)
-                drawn = {true, me.key, (int32_t)me.index};
+            const tb_fast_token mine = s.pair[tid];
+            const uint32_t ties = by_index ? ~0u : 0u;
+            const uint64_t own = (uint64_t)mine.key << 32 | (~mine.index & ties);
+            uint64_t above = cut.base;
+#pragma unroll 1
+            for (int j = 0; j < m; j += 4)
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    const tb_fast_token a = tb_load_token(&s.pair[j + e]);
+                    const bool greater = j + e < m && ((uint64_t)a.key << 32 | (~a.index & ties)) > own;
+                    above += greater ? a.weight + ((uint64_t)1 << TB_COUNT_AT) : 0;
+                }
+            if (tb_count_of(above) < k && tb_mass_of(above) < target) {
+                if (phase) {
+                    tb_keep(s, s.pair_at[tid], mine, shift);
+                } else {
+                    tb_shared_add(&s.rest_high, tb_high_digit(mine.weight));
+                    tb_shared_add(&s.rest_low, tb_low_digit(mine.weight));
+                }
+            }
         }
-        return drawn;
+        tb_finish_barrier();
+        if (!phase)
+            target = law_top_p_target(chain.p, tb_mass_of(cut.base) + tb_join(s.rest_high, s.rest_low));
     }
 }
 
-/* Mass and count of what a cut keeps of many candidates, into s.kept_high, kept_low and kept_count. */
-template <class S>
-static __device__ __noinline__ void tb_sum_many(int n, uint32_t greatest, bool by_index, uint64_t cut,
-                                                uint64_t least)
+/* Forgets what was marked, and counts the candidates' values again. */
+template <class S> TB_DEV void tb_unmark(int n, float maximum, float bins)
 {
     S &s = *(S *)tb_fast_bytes;
-    uint32_t high = 0, low = 0, found = 0;
-    for (int i = threadIdx.x; i < n; i += TB_FINISHERS) {
-        tb_fast_token a = s.token[i];
-        if (a.weight < least || tb_depth(greatest, a.key, a.index, by_index) > cut) continue;
-        high += tb_high_digit(a.weight);
-        low += tb_low_digit(a.weight);
-        found++;
+    const int tid = threadIdx.x;
+    tb_finish_barrier();
+    for (int i = tid; i < 2 * (int)(sizeof(tb_stream_bins) / 4); i += TB_FINISHERS)
+        ((uint32_t *)s.bins)[i] = 0;
+    if (tid < 3) s.listed[tid] = 0;
+    tb_finish_barrier();
+    for (int i = tid; i < n; i += TB_FINISHERS) {
+        const tb_fast_token a = s.token[i];
+        s.token[i].index = a.index & ~TB_KEPT;
+        tb_add_to_bin(s.bins[0], tb_value_bin(law_key_value(a.key), maximum, bins), a.weight);
     }
-    tb_finish_barrier();
-    if (threadIdx.x == 0) s.kept_high = s.kept_low = s.kept_count = 0;
-    tb_finish_barrier();
-    tb_add_digits(&s.kept_high, &s.kept_low, high, low);
-    found = tb_warp_sum(found);
-    if (tb_lane() == 0) atomicAdd(&s.kept_count, found);
     tb_finish_barrier();
 }
 
-/* Ids of the kept tokens among many candidates, ascending: each counts the kept ones of lower index. */
+/* Ids of the marked tokens, ascending: each counts those of lower index. `list` has room for all. */
 template <class S>
-static __device__ __noinline__ void tb_write_ids_many(const tombola_call &call, int64_t row, int n,
-                                                      uint32_t greatest, bool by_index, uint64_t cut,
-                                                      uint64_t least, int kept)
+static __device__ __noinline__ void tb_write_ids(const tombola_call &call, int64_t row, int n, int kept)
 {
     S &s = *(S *)tb_fast_bytes;
+    const int tid = threadIdx.x;
     int32_t *ids = call.kept_ids + row * call.kept_capacity;
-    for (int i = threadIdx.x; i < n; i += TB_FINISHERS) {
-        tb_fast_token a = s.token[i];
-        if (a.weight < least || tb_depth(greatest, a.key, a.index, by_index) > cut) continue;
-        int place = 0;
-        for (int j = 0; j < n; j++) {
-            tb_fast_token b = s.token[j];
-            place +=
-                b.index < a.index && b.weight >= least && tb_depth(greatest, b.key, b.index, by_index) <= cut;
-        }
-        if (place < call.kept_capacity) ids[place] = (int32_t)a.index;
+    uint32_t *list = (uint32_t *)s.group;
+    if (tid == 0) s.rest_high = 0;
+    if (tid < 4) list[kept + tid] = ~0u;
+    tb_finish_barrier();
+    for (int i = tid; i < n; i += TB_FINISHERS) {
+        const uint32_t index = s.token[i].index;
+        if (index & TB_KEPT) list[tb_shared_add(&s.rest_high, 1)] = index;
     }
-    for (int64_t i = kept + threadIdx.x; i < call.kept_capacity; i += TB_FINISHERS) ids[i] = -1;
+    tb_finish_barrier();
+    for (int i = tid; i < kept; i += TB_FINISHERS) {
+        const uint32_t mine = list[i];
+        int place = 0;
+        for (int j = 0; j < kept; j += 4) {
+            const uint4 a = *(const uint4 *)(list + j);
+            place += (a.x < mine) + (a.y < mine) + (a.z < mine) + (a.w < mine);
+        }
+        if (place < call.kept_capacity) ids[place] = (int32_t)(mine & ~TB_KEPT);
+    }
+    for (int64_t i = kept + tid; i < call.kept_capacity; i += TB_FINISHERS) ids[i] = -1;
+}
+
+/* The draw among the marked tokens, whose bins of indices, of 2^shift each, have these sums, and the outputs;
+ * `scale` is 0 where all weigh the same. */
+template <class S>
+TB_DEV void tb_draw_kept(const tombola_call &call, int64_t row, tb_fast_result result, int n,
+                         tb_bin_sums sums, int shift, float scale, float maximum)
+{
+    S &s = *(S *)tb_fast_bytes;
+    const int tid = threadIdx.x;
+    const uint64_t position = law_draw_position(s.random, result.mass);
+    uint32_t first = TB_KEPT;
+    tb_bin_found found;
+#pragma unroll 1
+    for (;;) { /* a bin of too many tokens for pairs is divided again, down to an index each */
+        found = tb_find_bin(sums, [&](uint64_t after) { return tb_mass_of(after) > position; });
+        first += found.bin << shift;
+        if (found.count <= TB_PAIRS) break;
+        const uint32_t end = first + (1u << shift);
+        shift = max(0, shift - 7);
+        tb_finish_barrier();
+        if (tid < TB_BINS) s.bins[1].high[tid] = s.bins[1].low[tid] = s.bins[1].count[tid] = 0;
+        tb_finish_barrier();
+#pragma unroll 1
+        for (int i = tid; i < n; i += TB_FINISHERS) {
+            const tb_fast_token a = s.token[i];
+            if (a.index >= first && a.index < end)
+                tb_add_to_bin(s.bins[1], (a.index - first) >> shift, a.weight);
+        }
+        tb_finish_barrier();
+        sums = tb_sum_bins(s.bins[1]);
+        sums.before += found.base;
+    }
+#pragma unroll 1
+    for (int i = tid; i < n; i += TB_FINISHERS) {
+        const tb_fast_token a = s.token[i];
+        if (a.index - first < 1u << shift) tb_list_token(s, 2, a, i);
+    }
+    tb_finish_barrier();
+    const int m = (int)s.listed[2];
+    bool drawn = false;
+    tb_fast_token mine;
+    if (tid < m) {
+        mine = s.pair[tid];
+        uint64_t before = tb_mass_of(found.base);
+#pragma unroll 1
+        for (int j = 0; j < m; j += 4)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const tb_fast_token a = tb_load_token(&s.pair[j + e]);
+                before += j + e < m && a.index < mine.index ? a.weight : 0;
+            }
+        drawn = before <= position && position - before < mine.weight;
+    }
+    if (call.ranks) {
+        if (drawn) s.drawn_key = mine.key, s.rest_low = 0;
+        tb_finish_barrier();
+        uint32_t reach = 0;
+        for (int i = tid; i < n; i += TB_FINISHERS) reach += s.token[i].key >= s.drawn_key;
+        __syncwarp();
+        reach = tb_warp_sum(reach);
+        if (tb_lane() == 0) tb_shared_add(&s.rest_low, reach);
+        tb_finish_barrier();
+        result.rank = (int32_t)s.rest_low;
+    }
+    if (drawn) {
+        result.token = (int32_t)(mine.index & ~TB_KEPT);
+        if (scale) result.t = law_exponent(law_key_value(mine.key), maximum, scale);
+        tb_fast_write(call, row, result);
+    }
+    if (call.kept_ids) tb_write_ids<S>(call, row, n, result.kept);
 }
 
 #endif

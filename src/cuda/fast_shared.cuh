@@ -7,9 +7,12 @@
 
 #include "fast_parts.cuh"
 
-#define TB_PAIRS 128     /* so many tokens are ranked by comparing all pairs */
-#define TB_PAIR_STEP 16  /* tokens by which they are filled up */
-#define TB_MAX_GROUPS 16 /* of a thread */
+#define TB_FEW 96           /* so many candidates are ranked by comparing all pairs */
+#define TB_PAIRS 128        /* of more, so many tokens of a bin meet in pairs */
+#define TB_BINS 128         /* of candidates, in value and in index */
+#define TB_COUNT_AT 52      /* counts of candidates above their masses, at most 2^51, in one number */
+#define TB_KEPT 0x80000000u /* marks the index of a token that is kept */
+#define TB_MAX_GROUPS 16    /* of a thread */
 
 typedef struct __align__(16) tb_fast_token
 {
@@ -18,12 +21,12 @@ typedef struct __align__(16) tb_fast_token
 }
 tb_fast_token;
 
-/* Fills a list up: less than any token, and after them all. */
-TB_DEV tb_fast_token tb_no_token(void)
+/* Counts of candidates and their exact masses, in two digits each. */
+typedef struct __align__(16) tb_stream_bins
 {
-    tb_fast_token none = {0, 0xffffffffu, 0};
-    return none;
+    uint32_t high[TB_BINS], low[TB_BINS], count[TB_BINS];
 }
+tb_stream_bins;
 
 typedef struct __align__(16) tb_fast_warp
 {
@@ -42,6 +45,11 @@ TB_DEV uint32_t tb_shared_add(uint32_t *to, uint32_t x)
                  : "r"(tb_shared_address(to)), "r"(x)
                  : "memory");
     return old;
+}
+
+TB_DEV void tb_shared_red(uint32_t *to, uint32_t x)
+{
+    asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(tb_shared_address(to)), "r"(x) : "memory");
 }
 
 /* Eight warps finish a row, however many threads read it: what is left is short and dependent, and a kernel
@@ -113,6 +121,7 @@ typedef struct tb_stream_rule {
     uint64_t w;
     bool p_whole;     /* a top_p whose Z is the row's */
     bool before_only; /* a top_p whose Z is a sum over candidates: only what stands before it bounds them */
+    uint64_t counted; /* the least weight of a candidate that may matter to others */
 } tb_stream_rule;
 
 template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
@@ -120,29 +129,27 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     static constexpr bool ALONE = C == 1;
     static constexpr int WORDS = C == 1 ? WARPS : C;    /* of what the row's warps or blocks said */
     static constexpr int CAPACITY = CAP, SEGMENT = SEG; /* candidates of the row, of one block */
-    static constexpr int LIST = CAP / 2, QUEUE = 64;    /* groups of a block, of a warp */
+    static constexpr int LIST = CAP;                    /* groups of a block */
     static constexpr int CATCH = CAUGHT;                /* vectors of a warp */
     tb_fast_token token[CAP];
     uint2 raw[C > 1 ? C *SEG : 1];                         /* value bits, index: C segments */
-    float group[TB_MAX_GROUPS * NT];                       /* maxima */
+    alignas(16) float group[TB_MAX_GROUPS * NT];           /* maxima */
     uint4 caught[CAUGHT ? WARPS : 1][CAUGHT ? CAUGHT : 1]; /* each warp's vectors, and their numbers */
     uint32_t caught_vector[CAUGHT ? WARPS : 1][CAUGHT ? CAUGHT : 1];
-    uint32_t caught_count[WARPS];
-    float caught_least[WARPS]; /* what is at least this was caught, if there was room */
-    union {
-        uint32_t queue[WARPS][QUEUE]; /* groups that a warp looks at again */
-        uint32_t list[LIST];          /* groups whose mass narrows the interval */
-    };
-    tb_fast_token kept[TB_PAIRS];
-    uint64_t own_pair[C == 1 && !CAUGHT ? TB_FINISHERS / 32 : 1][C == 1 && !CAUGHT ? TB_PAIRS : 1];
+    uint32_t caught_count[WARPS], warp_length[WARPS];
+    float caught_least[WARPS];    /* what is at least this was caught, if there was room */
+    uint16_t list[LIST];          /* groups that are looked at again, or whose mass narrows the interval */
+    tb_stream_bins bins[2];       /* of the candidates' values, of the kept ones' indices */
+    tb_fast_token pair[TB_PAIRS]; /* tokens that meet in pairs; few candidates: those that are kept */
+    uint64_t own_pair[C == 1 && !CAUGHT ? TB_FINISHERS / 32 : 1][C == 1 && !CAUGHT ? TB_FEW : 1];
+    uint16_t pair_at[TB_PAIRS];                    /* their places among all candidates */
     tb_fast_warp warp[WARPS], word[C > 1 ? C : 1]; /* what each warp says; of each block */
     alignas(16) float fold[FOLDS]; /* maxima rounded down, all different; -FLT_MAX and up: none */
-    uint32_t group_count[256], group_count_all[C > 1 ? 256 : 1];
-    uint32_t count[256], low[256];
     union {
-        uint32_t high[256];
-        uint32_t fold_part[8][32]; /* counts of greater folds, of each warp's share of them */
+        alignas(16) uint32_t group_count[256]; /* of a histogram's bins */
+        uint32_t fold_count[FOLDS];
     };
+    alignas(16) uint32_t group_count_all[C > 1 ? 256 : 1];
     tb_fast_chain chain;
     tb_stream_rule rule;
     tb_fast_slice slice;
@@ -153,15 +160,24 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
                         sums */
     alignas(8) uint2 pushed[C]; /* of each block: its candidates; greedy: the lowest index */
-    uint32_t own_pushed, own_first, verdict, last_verdict, list_length;
+    uint32_t own_pushed, own_first, verdict, last_verdict, list_length, narrow_length;
     float bound, bound_try, bound_w;  /* of the candidates; the least value of a min_p */
+    float value_bins;                 /* bins of the candidates in a unit */
+    uint32_t finished;                /* warps with the pass */
     uint64_t target_low, target_high; /* of top_p, from the interval of Z */
     double relative, unit;
-    uint32_t sum_high, sum_low, before_high, before_low, kept_high, kept_low, kept_count, ambiguous,
-        list_count;
-    uint32_t bin, base_count;
-    uint64_t base_mass, cut, position;
+    uint32_t listed[3];           /* tokens in s.pair: for the cut, twice, and for the draw */
+    uint32_t rest_high, rest_low; /* sums, as they are needed */
+    uint32_t drawn_key, before_high, before_low, kept_high, kept_low, kept_count, ambiguous;
+    unsigned long long depth_first, depth_last, base_mass;
     double own_taken;
+
+    /* The tiles' f32 sums, as tb_tile_sum has them, until the candidates need the memory. */
+    TB_MEMBER float *tile_sums()
+    {
+        static_assert(sizeof token >= sizeof group, "");
+        return (float *)token;
+    }
 
     /* Frees the memory for other uses, by one thread, when all of the block are done with it. */
     TB_MEMBER void close()
@@ -176,7 +192,7 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
 template <int C, int NT, int CAP, int SEG, int CAUGHT>
 TB_DEV uint64_t *tb_pair_room(tb_stream_shared<C, NT, CAP, SEG, CAUGHT> &s)
 {
-    constexpr size_t bytes = (TB_FINISHERS / 32) * TB_PAIRS * sizeof(uint64_t);
+    constexpr size_t bytes = (TB_FINISHERS / 32) * TB_FEW * sizeof(uint64_t);
     static_assert(C > 1 ? sizeof s.raw >= bytes : !CAUGHT || sizeof s.caught >= bytes, "");
     return C > 1 ? (uint64_t *)s.raw : CAUGHT ? (uint64_t *)s.caught : s.own_pair[0];
 }

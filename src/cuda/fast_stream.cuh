@@ -30,6 +30,32 @@
 #include "fast_candidates.cuh"
 #include "fast_resolve.cuh"
 
+/* By one warp: the row's chain and its random bits. */
+template <class S>
+TB_DEV void tb_describe(const tb_cuda_params &params, int64_t row, S &s, bool chain, bool random)
+{
+    int64_t start, count;
+    const bool located = tb_fast_locate(params.call, row, &start, &count);
+    const int64_t slot = tb_gpu_slot(params.call, row);
+    if (chain) {
+        tb_fast_parse_here(params, located, slot, &s.chain);
+        __syncwarp();
+        if (tb_lane() == 0) s.rule = tb_make_rule(s.chain, (uint32_t)count);
+    }
+    if (random && tb_lane() == 0) s.random = tb_fast_random(params.call, row, slot);
+}
+
+/* The warp more that a block has that keeps its share of the row: its other warps have no time for this
+ * while their only loads are under way. */
+template <int C, class S> TB_DEV void tb_stream_help(const tb_cuda_params &params)
+{
+    tb_cluster_arrive_relaxed<C>();
+    tb_wait_for_inputs();
+    tb_describe(params, blockIdx.x / C, *(S *)tb_fast_bytes, true, true);
+    tb_cluster_wait<C>();
+    __syncthreads(); /* of the pass's end */
+}
+
 /* Ends with end(whether the row is left), by all threads of the row's blocks. */
 template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT, class END>
 TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
@@ -72,7 +98,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     const bool leader = rank == 0;
     {
         int64_t start, count;
-        const bool located = tb_fast_locate(call, row, &start, &count);
+        tb_fast_locate(call, row, &start, &count);
         const tb_fast_slice slice = tb_make_slice<dtype>(
             (const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes, (uint32_t)count, 0, 1);
         int group_shift;
@@ -95,34 +121,29 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         if (rank == 0 && tid == 32) tb_fast_advance(params, row, slot);
         if (warp == 0 && lane == 0) {
             s.slice = slice;
-            s.own_pushed = s.verdict = s.list_length = 0;
+            s.own_pushed = s.verdict = s.list_length = s.narrow_length = 0;
             s.own_first = 0xffffffffu;
-            s.sum_high = s.sum_low = s.kept_count = s.ambiguous = 0;
-            s.before_high = s.before_low = s.kept_high = s.kept_low = 0;
-            s.own_taken = s.base_mass = 0;
+            s.before_high = s.before_low = s.kept_high = s.kept_low = s.kept_count = s.ambiguous = 0;
+            s.listed[0] = s.listed[1] = s.listed[2] = s.rest_high = s.rest_low = 0;
+            s.own_taken = s.base_mass = s.finished = 0;
         }
-        if (tid < 256) s.group_count[tid] = 0;
-        if (lane == 0) s.caught_count[warp] = 0;
-        if (tid < TB_PAIRS) {
-            s.kept[tid] = tb_no_token();
-            if (C == 1) s.token[tid] = tb_no_token();
+        if (tid < 256) {
+            s.group_count[tid] = 0;
+            constexpr int words = 2 * sizeof(tb_stream_bins) / 4 / 256;
+#pragma unroll
+            for (int i = 0; i < words; i++) ((uint32_t *)s.bins)[tid + i * 256] = 0;
         }
+        if (lane == 0) s.caught_count[warp] = s.warp_length[warp] = 0;
         if (!STAGED) __syncthreads(); /* the slice, for the tiles at the ends */
-        if (warp == WARPS - 1) {
-            tb_fast_parse(params, row, located, slot, &s.chain);
-            __syncwarp();
-            if (lane == 0) s.rule = tb_make_rule(s.chain, slice.length);
-        } else if (warp == WARPS - 2 && lane == 0) {
-            s.random = tb_fast_random(call, row, slot);
-        }
         float c = 1.0f;
         if (!STAGED) sums = tb_fast_needs_sums(params, slot, &c);
         float top = -LAW_INF, group = -LAW_INF, reference = -2097152.0f, least = LAW_INF;
         double sum = 0.0;
         uint32_t status = 0;
-        auto add = [&](const uint4(&v)[U], float m) {
+        auto add = [&](const uint4(&v)[U], float m, uint32_t t) {
             float r = tb_reference_exponent(m, c), both = fmaxf(reference, r),
                   tile = tb_tile_sum<dtype, U>(v, c, r);
+            s.tile_sums()[min(t, TB_MAX_GROUPS - 1u) * NT + tid] = tile; /* of use where a group is a tile */
             sum = sum * (double)tb_power(reference - both) + (double)(tile * tb_power(r - both));
             reference = both;
         };
@@ -167,7 +188,13 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 top = fmaxf(top, group);
                 group = -LAW_INF;
             }
-            if (!STAGED && sums) add(v, m);
+            if (!STAGED && sums) add(v, m, t);
+        }
+        if (!STAGED) { /* the warps that are done first have time for this */
+            uint32_t turn = 0;
+            if (lane == 0) turn = tb_shared_add(&s.finished, 1);
+            turn = __shfl_sync(TB_WHOLE_WARP, turn, 0);
+            if (turn < 2) tb_describe(params, row, s, turn == 0, turn == 1);
         }
 
         /* ---- what every block learns of every warp ---- */
@@ -214,7 +241,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                         uint4 v[U];
 #pragma unroll
                         for (int j = 0; j < U; j++) v[j] = stage[(t * U + j) * NT + tid];
-                        add(v, s.group[t * NT + tid]);
+                        add(v, s.group[t * NT + tid], t);
                     }
                 fixed = fix();
                 if (lane == 0) s.warp[warp].fixed = fixed;
@@ -294,8 +321,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         if (greedy) {
             bound = maximum;
         } else if (!all && k <= TB_FOLD_K) {
-            bound = bound_w;
-            bound = fmaxf(bound, tb_bound_by_folds<NT>(s, k));
+            if (warp == 0) bound = fmaxf(bound_w, tb_bound_by_folds(s, (uint32_t)k));
         } else if (!all && (k != TB_OFF || p_whole)) {
             float wanted = LAW_INF, share = 1.0f;
             if (p_whole) {
@@ -303,7 +329,8 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 float estimate = (float)(relative * unit);
                 /* all tokens of less weight than (1 - p) * Z / n weigh less than (1 - p) * Z together */
                 share = (1.0f - fmaxf(chain.p, 0.0f)) * estimate / (float)length;
-                wanted = estimate * 0x1p-40f * chain.p * 1.01f;
+                /* and some of what is less than the bound, as it is in the groups' sums */
+                wanted = estimate * 0x1p-40f * (0.25f + 0.75f * fmaxf(chain.p, 0.0f));
             }
             uint32_t lowest = TB_KEY_POS_INF;
             for (int i = lane; i < FOLDS; i += 32) {
@@ -314,17 +341,16 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             float least =
                 lowest >= TB_KEY_LEAST_LOGIT && lowest < TB_KEY_POS_INF ? law_key_value(lowest) : maximum;
             if (p_whole) { /* first by what is greater than that, which most rows do with */
-                float far = fmaxf(fmaxf(tb_least_value(maximum, c, fmaxf(share, 1.0f)), TB_LEAST), bound_w);
-                least = fmaxf(least, far);
-                bound = tb_bound_by_histogram<C, NT, 0, S>(maximum, least, c, maxima, k, wanted);
-                least = far;
+                least = fmaxf(least, bound_w);
+                bound = tb_bound_by_histogram<C, NT, 0, S>(maximum, least, c, maxima, k, wanted, group_shift);
+                if (bound == -LAW_INF) least = fmaxf(tb_least_value(maximum, c, fmaxf(share, 1.0f)), bound_w);
             } else {
                 if (k > 300) least -= (maximum - least) * 0.6f;
                 least = fmaxf(fmaxf(least, TB_LEAST), bound_w);
                 bound = -LAW_INF;
             }
             if (bound == -LAW_INF)
-                bound = tb_bound_by_histogram<C, NT, 1, S>(maximum, least, c, maxima, k, wanted);
+                bound = tb_bound_by_histogram<C, NT, 1, S>(maximum, least, c, maxima, k, wanted, group_shift);
             if (bound == -LAW_INF) bound = bound_w > TB_LEAST ? bound_w : least;
         } else if (!all) {
             bound = bound_w;
@@ -332,27 +358,22 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         if (tid == 0) {
             s.bound = bound;
             s.bound_w = bound_w;
+            s.value_bins = tb_value_bins(maximum, bound, c);
         }
         tb_seek_barrier<NT>();
+        bound = s.bound;
+        const float bins = s.value_bins;
 
         /* ---- the candidates, to the leader ---- */
         auto caught = [&](int of) {
             return CAUGHT && s.caught_least[of] <= bound && s.caught_count[of] <= (uint32_t)S::CATCH;
         };
         const bool own = caught(warp), shared = caught(TB_INTERVAL_WARP);
-        uint32_t high = 0, low = 0;
-        if (CAUGHT)
-            tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy, maximum, c, flat, &high, &low);
-        if (STAGED)
-            tb_push_staged<dtype, C, NT, U>(s, stage, rank, bound, tiles, greedy);
-        else if (!own || !shared)
-            tb_push_groups<dtype, C, NT, U>(s, rank, bound, tiles, group_shift, !own, !shared, greedy,
-                                            maximum, c, flat, &high, &low);
-        if (C == 1 && p_whole &&
-            (k == TB_OFF || bound == TB_LEAST || bound <= tb_least_value(maximum, c, 1.0f))) {
-            __syncwarp();
-            tb_add_digits(&s.sum_high, &s.sum_low, high, low);
-        }
+        if (CAUGHT) tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy, maximum, c, flat, bins);
+        const uint32_t warps = __ballot_sync(TB_WHOLE_WARP, lane < WARPS && !caught(lane % WARPS));
+        if (warps)
+            tb_push_groups<dtype, C, NT, U, STAGED>(s, stage, rank, bound, tiles, group_shift, warps, greedy,
+                                                    maximum, c, flat, bins);
     }
     __syncthreads();
     const float bound = s.bound, bound_w = s.bound_w;
@@ -416,30 +437,28 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         }
         return end(!greedy);
     }
+    const bool many = n > TB_FEW;
     /* for a k nothing need be known of the candidates' mass, unless they have all of the row's */
     const bool all_mass =
         p_whole && (bound == TB_LEAST || (!flat && bound <= tb_least_value(maximum, c, 1.0f)));
-    const bool needs_mass = p_whole && (all_mass || k == TB_OFF || n < k);
+    const bool needs_bins = many || (p_whole && (all_mass || k == TB_OFF || n < k));
+    const float bins = s.value_bins;
     if (C > 1) {
         const int count = (int)s.pushed[r].x;
-        uint32_t high = 0, low = 0;
 #pragma unroll 1
         for (int at = tid % EACH; at < count; at += EACH) {
-            uint2 raw = s.raw[r * S::SEGMENT + at];
-            tb_fast_token token = tb_weigh_token(law_float(raw.x), raw.y, maximum, c, flat);
+            const uint2 raw = s.raw[r * S::SEGMENT + at];
+            const float x = law_float(raw.x);
+            const tb_fast_token token = tb_weigh_token(x, raw.y, maximum, c, flat);
             s.token[base + at] = token;
-            high += tb_high_digit(token.weight);
-            low += tb_low_digit(token.weight);
-        }
-        if (tid >= n && tid < (n + TB_PAIR_STEP - 1) / TB_PAIR_STEP * TB_PAIR_STEP)
-            s.token[tid] = tb_no_token();
-        if (needs_mass) {
-            __syncwarp();
-            tb_add_digits(&s.sum_high, &s.sum_low, high, low);
+            if (needs_bins && token.weight >= s.rule.counted)
+                tb_add_to_bin(s.bins[0], tb_value_bin(x, maximum, bins), token.weight);
         }
         tb_finish_barrier();
     }
-    const uint64_t listed = tb_join(s.sum_high, s.sum_low); /* mass of the candidates, or 0 */
+    tb_bin_sums bin_sums = {0, {0, 0, 0, 0}, 0};
+    if (needs_bins) bin_sums = tb_sum_bins(s.bins[0]);
+    const uint64_t listed = tb_mass_of(bin_sums.total); /* of the candidates; 0 where it is not needed */
     bool sufficient = bound == TB_LEAST || (k != TB_OFF && n >= k) || (w && bound <= bound_w && !flat);
     uint64_t target_low = ~(uint64_t)0, target_high = ~(uint64_t)0;
     if (p_whole) {
@@ -453,11 +472,11 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         sufficient |= listed >= target_high;
     }
     const uint32_t k_b = (uint32_t)chain.k_before,
-                   k_a = (uint32_t)chain.k_after; /* off: more than any row has */
-    const bool many = n > TB_PAIRS;
+                   k_a = (uint32_t)chain.k_after;      /* off: more than any row has */
+    const int shift = max(0, 25 - __clz((int)length)); /* of an index to its bin */
     bool narrowed = false, undecided = !sufficient;
-    uint64_t cut = 0, mass = 0;
-    int kept = 0;
+    uint64_t mass = 0;
+    uint32_t kept = 0;
 #pragma unroll 1
     while (!undecided) {
         if (!many) {
@@ -482,26 +501,19 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 uint32_t to = 0;
                 if (lane == 0) to = tb_shared_add(&s.kept_count, (uint32_t)__popc(votes));
                 to = __shfl_sync(TB_WHOLE_WARP, to, 0) + __popc(votes & ((1u << lane) - 1));
-                if (stays) s.kept[to] = tb_kept_token(mine.token);
+                if (stays) s.pair[to] = tb_kept_token(mine.token);
             }
             tb_finish_barrier();
             mass = tb_join(s.kept_high, s.kept_low);
-            kept = (int)s.kept_count;
+            kept = s.kept_count;
             undecided = s.ambiguous;
         } else {
-            uint32_t span = greatest - law_key(bound), k_both = min(k_b, k_a);
-            uint64_t w_both = chain.w_before > chain.w_after ? chain.w_before : chain.w_after;
-            if (before_only) {
-                cut = tb_select_many<S>(n, greatest, span, by_index, k_b, chain.w_before, ~(uint64_t)0);
-                tb_sum_many<S>(n, greatest, by_index, cut, chain.w_before);
-                target_low = target_high = law_top_p_target(chain.p, tb_join(s.kept_high, s.kept_low));
-            }
-            cut = tb_select_many<S>(n, greatest, span, by_index, k_both, w_both, target_low);
-            tb_sum_many<S>(n, greatest, by_index, cut, w_both);
-            mass = tb_join(s.kept_high, s.kept_low);
-            kept = (int)s.kept_count;
-            undecided = target_low < target_high && mass >= target_low && mass < target_high &&
-                        (uint32_t)kept < k_both;
+            tb_mark_kept<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
+            bin_sums = tb_sum_bins(s.bins[1]);
+            mass = tb_mass_of(bin_sums.total);
+            kept = tb_count_of(bin_sums.total);
+            undecided =
+                target_low < target_high && mass >= target_low && mass < target_high && kept < min(k_b, k_a);
         }
         if (!undecided || narrowed) break;
         /* the interval of p * Z holds the mass above some candidate: narrow it, once */
@@ -509,9 +521,11 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         undecided = false;
         tb_finish_barrier();
         tell(TB_ROW_NARROWED, false);
-        if (tid == 0) s.kept_high = s.kept_low = s.kept_count = s.ambiguous = 0, s.base_mass = 0;
-        if (tid < TB_PAIRS) s.kept[tid] = tb_no_token();
-        tb_finish_barrier();
+        if (tid == 0) s.kept_high = s.kept_low = s.kept_count = s.ambiguous = 0;
+        if (many) {
+            tb_unmark<S>(n, maximum, bins);
+            bin_sums = tb_sum_bins(s.bins[0]);
+        }
         tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
         tb_finish_barrier();
         if (C > 1) tb_mail_await(&s.mail_narrow);
@@ -535,31 +549,11 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     if (undecided) return end(true);
 
     /* ---- the draw ---- */
-    tb_fast_result result = {0, kept, 0, status, 0.0f, mass};
-    if (!many) {
+    const tb_fast_result result = {0, (int32_t)kept, 0, status, 0.0f, mass};
+    if (many)
+        tb_draw_kept<S>(call, row, result, n, bin_sums, shift, flat ? 0.0f : c, maximum);
+    else
         tb_draw_few<S>(call, row, result, n, flat ? 0.0f : c, maximum);
-    } else {
-        uint64_t w_both = chain.w_before > chain.w_after ? chain.w_before : chain.w_after;
-        tb_fast_drawn drawn =
-            tb_draw_many<S>(n, greatest, by_index, cut, w_both, law_draw_position(s.random, mass), length);
-        result.token = drawn.index;
-        if (call.ranks) {
-            if (drawn.mine) s.bin = drawn.key, s.base_count = 0;
-            tb_finish_barrier();
-            uint32_t key = s.bin, found = 0;
-            for (int i = tid; i < n; i += TB_FINISHERS) found += s.token[i].key >= key;
-            __syncwarp();
-            found = tb_warp_sum(found);
-            if (lane == 0) atomicAdd(&s.base_count, found);
-            tb_finish_barrier();
-            result.rank = (int32_t)s.base_count;
-        }
-        if (drawn.mine) {
-            if (!flat) result.t = law_exponent(law_key_value(drawn.key), maximum, c);
-            tb_fast_write(call, row, result);
-        }
-        if (call.kept_ids) tb_write_ids_many<S>(call, row, n, greatest, by_index, cut, w_both, kept);
-    }
     end(false);
 }
 

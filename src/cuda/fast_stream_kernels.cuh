@@ -67,6 +67,7 @@ TB_DEV void tb_stream_kernel(const tb_cuda_params &params)
 {
     typedef tb_stream_shared<C, NT, CAP, SEG, CAUGHT> S;
     typedef tb_wide_row<dtype, C, NT, U / 2, LIST> WIDE;
+    if (STAGED && threadIdx.x >= NT) return tb_stream_help<C, S>(params);
     tb_stream_row<dtype, C, NT, U, STAGED, CAP, SEG, CAUGHT>(params, [&](bool left) {
         if (left) tb_stream_go_on<S, WIDE>(params, blockIdx.x / C);
     });
@@ -75,7 +76,7 @@ TB_DEV void tb_stream_kernel(const tb_cuda_params &params)
 #define TB_JOIN2(a, b) a##b
 #define TB_JOIN(a, b) TB_JOIN2(a, b)
 #define TB_KERNEL(name, blocks, threads, per_sm, vectors, staged, capacity, segment, caught, list, bytes)    \
-    extern "C" __global__ void __launch_bounds__(threads, per_sm)                                            \
+    extern "C" __global__ void __launch_bounds__(threads + (staged ? 32 : 0), per_sm)                        \
         TB_JOIN(tombola_stream_##name##_, TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)   \
     {                                                                                                        \
         tb_stream_kernel<TB_KERNEL_DTYPE, blocks, threads, vectors, staged, capacity, segment, caught,       \
