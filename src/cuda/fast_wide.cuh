@@ -126,19 +126,15 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                           least_shift = by_index ? 0 : LAW_INDEX_BITS;
                 int shift = max(least_shift, spread - 8);
                 if (tid == 0) s.pushed = 0;
+                if (tid < W::PIECES * WARPS) s.drop_high[tid] = s.drop_low[tid] = s.drop_count[tid] = 0;
                 __syncthreads();
-                W::look(low, limited ? high : -LAW_INF, collect, words++);
+                W::look(low, limited ? high : -LAW_INF, collect, words);
                 uint4 bin = make_uint4(0, 0, 0, 0);
                 uint32_t in_list = 0, before_bin = 0;
                 uint64_t in_list_mass = 0, mass_before_bin = 0;
-                if (collect) {
-                    __syncthreads();
-                    W::fill_list(low_place, top_place, shift, by_index);
-                    bin = W::template merge<true>(bins++ & 1);
-                    W::template scan<uint64_t>(bin.x, (uint64_t)bin.z << 32 | bin.y, &before_bin,
-                                               &mass_before_bin, &in_list, &in_list_mass);
-                }
-                word = W::receive(words - 1);
+                if (C == 1 || collect) __syncthreads();
+                if (collect) W::fill_list(low_place, top_place, shift, by_index);
+                word = W::await(words++);
                 if (warp == 0) {
                     tb_wide_sums sum = {0, 0, target, 0, 0};
 #pragma unroll
@@ -158,7 +154,13 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                     if (whole) sum.target = law_top_p_target(s.chain.p, sum.total);
                     if (lane == 0) s.sums = sum;
                 }
-                __syncthreads();
+                if (collect) {
+                    bin = W::template merge<true>(bins++ & 1);
+                    W::template scan<uint64_t>(bin.x, (uint64_t)bin.z << 32 | bin.y, &before_bin,
+                                               &mass_before_bin, &in_list, &in_list_mass);
+                } else {
+                    __syncthreads();
+                }
                 mass = s.sums.mass;
                 target = s.sums.target;
                 count = s.sums.count;
@@ -250,14 +252,12 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             if (floor_x < bracket.low || (floor_x > bracket.low && (!listed || floor_x > bracket.high))) {
                 bracket = {floor_x, floor_x};
                 listed = false;
-                W::look(floor_x, -LAW_INF, false, words++);
-                word = W::receive(words - 1);
+                W::look(floor_x, -LAW_INF, false, words);
+                word = W::receive(words++);
                 __syncthreads();
             }
             if (floor_x > bracket.low || last != TB_LAST_INDEX) {
                 if (listed) {
-                    if (tid < W::PIECES * WARPS) s.drop_high[tid] = s.drop_low[tid] = s.drop_count[tid] = 0;
-                    __syncthreads();
                     for (uint32_t i = (uint32_t)tid; i < s.pushed; i += NT) {
                         uint2 a = s.list[i];
                         float x = law_float(a.x);
@@ -270,24 +270,33 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                     }
                     __syncthreads();
                 }
+                /* a lane for each of the warp's pieces and each block that hears of it */
+                const int i = lane / C, to = lane % C;
+                uint32_t dropped = 0, h, l;
+                W::weigh(floor_x, s.maximum, s.scale, &h, &l);
+                uint64_t dropped_mass = tb_join(h, l);
+                if (!listed)
 #pragma unroll 1
-                for (int i = 0; i < W::PIECES; i++) {
-                    const uint4 own = word->piece[W::number(i)];
-                    uint64_t mass = (uint64_t)own.y << 32 | own.x;
-                    uint32_t dropped;
-                    if (listed) {
-                        const int who = i * WARPS + warp;
-                        dropped = s.drop_count[who];
-                        mass -= tb_join(s.drop_high[who], s.drop_low[who]);
-                    } else {
-                        uint32_t h, l;
-                        dropped = W::count_ties(W::number(i), floor_x, 0xffffffffu, last).y;
-                        W::weigh(floor_x, s.maximum, s.scale, &h, &l);
-                        mass -= (uint64_t)dropped * tb_join(h, l);
+                    for (int t = 0; t < W::PIECES; t++) {
+                        uint32_t beyond = W::count_ties(W::number(t), floor_x, 0xffffffffu, last).y;
+                        if (t == i) dropped = beyond;
                     }
-                    W::tell(words, i, make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), own.z - dropped, 0));
+                dropped_mass *= dropped;
+                uint4 own = make_uint4(0, 0, 0, 0);
+                if (i < W::PIECES) {
+                    const int who = i * WARPS + warp;
+                    own = word->piece[W::number(i)];
+                    if (listed) {
+                        dropped = s.drop_count[who];
+                        dropped_mass = tb_join(s.drop_high[who], s.drop_low[who]);
+                    }
                 }
-                W::send(words, make_uint4(0, 0, 0, 0));
+                __syncwarp(); /* the words to come may take the place of these */
+                const uint64_t own_mass = ((uint64_t)own.y << 32 | own.x) - dropped_mass;
+                if (i < W::PIECES)
+                    W::tell(words, i, to,
+                            make_uint4((uint32_t)own_mass, (uint32_t)(own_mass >> 32), own.z - dropped, 0));
+                W::send(words, make_uint4(0, 0, 0, 0), true);
                 word = W::receive(words++);
             }
             if (warp == 0) {

@@ -66,6 +66,21 @@ template <int dtype> TB_DEV uint4 tb_only_infinite(uint4 v)
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
+/* Adds a token's digits where it is at least `low`, and its bit where it also is at most `high`. As assembly:
+ * the compiler selects numbers and then adds them. */
+TB_DEV void tb_wide_add(float x, float low, float high, uint32_t digit_high, uint32_t digit_low, uint32_t bit,
+                        uint32_t *sum_high, uint32_t *sum_low, uint32_t *bits)
+{
+    asm("{\n.reg .pred reaches, passes;\n"
+        "setp.ge.f32 reaches, %3, %4;\n"
+        "@reaches add.u32 %0, %0, %6;\n"
+        "@reaches add.u32 %1, %1, %7;\n"
+        "setp.le.and.f32 passes, %3, %5, reaches;\n"
+        "@passes or.b32 %2, %2, %8;\n}"
+        : "+r"(*sum_high), "+r"(*sum_low), "+r"(*bits)
+        : "f"(x), "f"(low), "f"(high), "r"(digit_high), "r"(digit_low), "r"(bit));
+}
+
 /* What the exact look has found. */
 typedef struct tb_wide_sums {
     uint64_t mass, total; /* from the lower end of the bracket up; of the row */
@@ -141,20 +156,20 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
 
     /* ---- between blocks ---- */
 
-    /* What this warp says of its i-th piece, to every block of the row. A barrier of the block must follow the
+    /* What this warp says of its i-th piece, to block `to` of the row. A barrier of the block must follow the
      * reading before a warp speaks again; so where all words of one exchange are there, those of the one
      * before have been read, and two buffers do. */
-    static TB_MEMBER void tell(uint32_t turn, int i, uint4 a)
+    static TB_MEMBER void tell(uint32_t turn, int i, int to, uint4 a)
     {
-        shared &s = all();
-        const int lane = (int)tb_lane(), which = turn & 1;
-        uint4 *to = &s.word[which].piece[number(i)];
-        if (C > 1 && lane < C) tb_mail_16(to, lane, a, &s.mail[which]);
-        if (C == 1 && lane == 0) *to = a;
+        words &word = all().word[turn & 1];
+        if (C > 1)
+            tb_mail_16(&word.piece[number(i)], to, a, &all().mail[turn & 1]);
+        else
+            word.piece[number(i)] = a;
     }
 
-    /* What else it says; after its pieces. */
-    static TB_MEMBER void send(uint32_t turn, uint4 a)
+    /* What else it says to all; after its pieces, if it says something of them. */
+    static TB_MEMBER void send(uint32_t turn, uint4 a, bool pieces)
     {
         shared &s = all();
         const int lane = (int)tb_lane(), which = turn & 1;
@@ -166,29 +181,31 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         if (lane < C) tb_mail_16(to, lane, a, &s.mail[which]);
         __syncwarp();
         if (threadIdx.x == 0)
-            tb_mail_expect(&s.mail[which], sizeof(words));
+            tb_mail_expect(&s.mail[which], pieces ? sizeof(words) : sizeof(words::warp));
         else if (lane == 0)
             tb_mail_arrive(&s.mail[which]);
     }
 
-    /* The words of all warps, once they have come: for the first warp, which reads them for all. */
-    static TB_MEMBER const words *receive(uint32_t turn)
+    /* The words of all warps, once they have come: for the first warp, which reads them for all. Where the
+     * block is alone a barrier must have come before. */
+    static TB_MEMBER const words *await(uint32_t turn)
     {
         shared &s = all();
-        if (C == 1)
-            __syncthreads();
-        else if (tb_warp() == 0)
-            tb_mail_wait(&s.mail[turn & 1], turn >> 1 & 1);
+        if (C > 1 && tb_warp() == 0) tb_mail_wait(&s.mail[turn & 1], turn >> 1 & 1);
         return &s.word[turn & 1];
+    }
+
+    static TB_MEMBER const words *receive(uint32_t turn)
+    {
+        if (C == 1) __syncthreads();
+        return await(turn);
     }
 
     /* An exchange of a word of each warp, for all threads. */
     static TB_MEMBER const words *say(uint32_t &turn, uint4 a)
     {
         __syncthreads(); /* what came before has been read */
-#pragma unroll 1
-        for (int i = 0; i < PIECES; i++) tell(turn, i, make_uint4(0, 0, 0, 0));
-        send(turn, a);
+        send(turn, a, false);
         const words *word = receive(turn++);
         __syncthreads();
         return word;
@@ -363,11 +380,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
                             tb_weigh(fmaxf(law_exponent(x, maximum, scale), -64.0f), &h, &l);
                         high_all += h;
                         low_all += l;
-                        if (x >= low) {
-                            part_high += h;
-                            part_low += l;
-                            if (x <= high) passes |= 1u << (j * width + e);
-                        }
+                        tb_wide_add(x, low, high, h, l, 1u << (j * width + e), &part_high, &part_low,
+                                    &passes);
                     }
                 high_all -= TB_HIGH_BIAS * (uint32_t)ELEMENTS;
                 low_all -= TB_LOW_BIAS * (uint32_t)ELEMENTS;
@@ -396,10 +410,10 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
             total += tb_join(high_all, low_all);
             n = tb_warp_sum(n);
             between = tb_warp_sum(between);
-            tell(turn, i, make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), n, between));
+            if (lane < C) tell(turn, i, lane, make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), n, between));
         }
         total = tb_warp_sum64(total);
-        send(turn, make_uint4((uint32_t)total, (uint32_t)(total >> 32), 0, 0));
+        send(turn, make_uint4((uint32_t)total, (uint32_t)(total >> 32), 0, 0), true);
     }
 
     static __device__ __noinline__ void look(float low, float high, bool collect, uint32_t turn)
