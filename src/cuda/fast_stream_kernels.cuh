@@ -88,9 +88,9 @@ TB_DEV void tb_stream_kernel(const tb_cuda_params &params)
 /* Vectors a tile: 32 elements a thread, so that the sum of a tile has depth 5. */
 #define TB_TILE (TB_KERNEL_DTYPE == TOMBOLA_F32 ? 8 : 4)
 
-TB_KERNEL(c1_512r, 1, 512, 1, TB_TILE, false, 2048, 2048, 75, 4000, TB_STREAM_C1_512R_BYTES)
-TB_KERNEL(c1_512, 1, 512, 2, TB_TILE, false, 2048, 2048, 0, 4000, TB_STREAM_C1_512_BYTES)
-TB_KERNEL(c1_256, 1, 256, 4, TB_TILE, false, 1024, 1024, 92, 4000, TB_STREAM_C1_256_BYTES)
+TB_KERNEL(c1_512r, 1, 512, 1, TB_TILE, false, 2048, 2048, 75, 8000, TB_STREAM_C1_512R_BYTES)
+TB_KERNEL(c1_512, 1, 512, 2, TB_TILE, false, 2048, 2048, 0, 8000, TB_STREAM_C1_512_BYTES)
+TB_KERNEL(c1_256, 1, 256, 4, TB_TILE, false, 1024, 1024, 92, 5200, TB_STREAM_C1_256_BYTES)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 TB_KERNEL(c2_512, 2, 512, 1, TB_TILE, false, 2048, 1536, 64, 4000, TB_STREAM_C2_512_BYTES)
 TB_KERNEL(c4_256, 4, 256, 2, TB_TILE, false, 2048, 768, 0, 2048, TB_STREAM_C4_256_BYTES)

@@ -85,7 +85,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         const bool before = p_on && (k_before != TB_NO_LIMIT || w_before);
         /* do all tokens fit the lists: those of the block that has most pieces */
         const uint32_t turn = s.share * WARPS, turns = ((s.slice.end + turn - 1) / turn + C - 1) / C;
-        const bool few = min(s.slice.end, turns * turn) * width <= (uint32_t)CAP;
+        const bool few = min(s.slice.end, turns * turn) * width <= s.limit;
         uint64_t floor = tb_floor_of_key(TB_KEY_LEAST_LOGIT), kept_mass = 0;
 #pragma unroll 1
         for (int phase = before ? 0 : 1; phase < 2; phase++) {
@@ -156,7 +156,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                 }
                 if (collect) {
                     bin = W::template merge<true>(bins++ & 1);
-                    W::template scan<uint64_t>(bin.x, (uint64_t)bin.z << 32 | bin.y, &before_bin,
+                    /* a bin of more than 4095 tokens has no exact mass: then the list counts for nothing */
+                    const uint32_t more = C == 1 && bin.x > 4095 ? 1 : 0;
+                    W::template scan<uint64_t>(bin.x + more, (uint64_t)bin.z << 32 | bin.y, &before_bin,
                                                &mass_before_bin, &in_list, &in_list_mass);
                 } else {
                     __syncthreads();
@@ -355,14 +357,15 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                 tb_mail_init_done();
             }
             __syncwarp();
-            tb_cluster_arrive<C>();
+            tb_cluster_arrive_relaxed<C>();
         }
         if (threadIdx.x < TB_WIDE_BINS)
             for (int i = 0; i < 4; i++) s.bin[i][threadIdx.x] = 0;
     }
 
     /* A row that the streaming kernel left, in its blocks, whose memory is free: by what that has found, the
-     * first look is not needed. */
+     * first look is not needed. A block waits for all mail that it gets, so none ends while others write to
+     * it. */
     static TB_MEMBER void go_on(const tb_cuda_params &params, int64_t row, const tb_fast_chain &chain,
                                 uint64_t random, const tb_wide_known &known)
     {
@@ -375,6 +378,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                                                (size_t)start * tb_fast_vector<dtype>::bytes,
                                            (uint32_t)length, 0, 1);
             s.share = W::share_of(s.slice.end);
+            s.limit = s.share * width < 4096 ? CAP : min(CAP, 4000);
             s.pushed = 0;
             s.chain = chain;
             s.random = random;
@@ -387,7 +391,6 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         __syncthreads();
         uint32_t words = 0, bins = 0;
         serve(params, row, words, bins);
-        tb_row_barrier<C>(); /* no block ends while others may write to it */
     }
 };
 

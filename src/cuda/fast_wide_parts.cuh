@@ -118,7 +118,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         words word[2]; /* of this exchange and of the one before */
         alignas(16) uint32_t
             bin[4][TB_WIDE_BINS]; /* of this block; clear when not in use; not uint4, which share banks */
-        uint4 in[TB_WIDE_BINS / C][C]; /* of all blocks, this block's share */
+        uint4 in[C > 1 ? TB_WIDE_BINS / C : 1][C]; /* of all blocks, this block's share */
         uint4 all[TB_WIDE_BINS];       /* of the row */
         uint4 part[TB_WIDE_BINS / 32]; /* of a scan */
         float rest[WARPS];             /* of a sample's mass */
@@ -133,6 +133,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         uint64_t mail[2], mail_in, mail_bins; /* mbarriers */
         uint32_t pushed, infinite, flat, status, estimated, at_top, seek_least;
         uint32_t share; /* vectors of a piece */
+        uint32_t limit; /* of the list: no more than 4095 tokens of a piece, for the sums of their digits */
         int owner;
         float relative; /* about the mass of the row, of 2^40 */
         uint64_t kept_mass, position;
@@ -391,12 +392,15 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
                 n += (part_low >> 24) * 135u & 255u;
                 high_sum += part_high;
                 low_sum += part_low & 0xffffffu;
-                if (!passes) continue;
                 const uint32_t pushing = (uint32_t)__popc(passes);
                 between += pushing;
                 if (!collect) continue;
-                uint32_t at = tb_shared_add(&s.pushed, pushing);
-                if (at + pushing > (uint32_t)CAP) continue; /* the list is of no use then */
+                /* one addition for a warp: one word takes but one of them in some twenty clocks */
+                const uint32_t upto = tb_warp_scan(pushing);
+                uint32_t at = 0;
+                if (lane == 31 && upto) at = tb_shared_add(&s.pushed, upto);
+                at = __shfl_sync(TB_WHOLE_WARP, at, 31) + upto - pushing;
+                if (!pushing || at + pushing > s.limit) continue; /* the list is of no use then */
                 const uint32_t index = (c.first + (uint32_t)(j0 * 32 + lane)) * width - slice.shift + who;
 #pragma unroll
                 for (int j = 0; j < N; j++)
@@ -540,7 +544,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     {
         shared &s = all();
         const float maximum = s.maximum, scale = s.scale;
-        const uint32_t n = min(s.pushed, (uint32_t)CAP);
+        const uint32_t n = min(s.pushed, s.limit);
         for (uint32_t i = threadIdx.x; i < n; i += NT) {
             uint2 a = s.list[i];
             float x = law_float(a.x);

@@ -15,14 +15,13 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
 
     /* ---- the bracket ---- */
 
-    /* Vector `vector` of the row. */
-    static TB_MEMBER uint4 vector_at(const tb_fast_slice &slice, uint32_t vector)
+    /* What the threads of a block agree upon in guess(). */
+    enum { MARK_LOW, MARK_HIGH, MARK_FIRST, MARK_LAST, MARK_LEAST };
+
+    /* The square root of x >= 0, about. */
+    static TB_MEMBER float root(float x)
     {
-        constexpr uint32_t none = tb_minus_infinity<dtype>();
-        if (vector >= slice.end) return make_uint4(none, none, none, none);
-        const char *at = slice.base + (size_t)vector * 16;
-        if (vector >= slice.whole_first && vector < slice.whole_end) return tb_load_stream(at);
-        return tb_load_edge<dtype, 1>(at, vector * width - slice.shift, slice.length);
+        return tb_ex2(0.5f * __log2f(x));
     }
 
     /* A bracket by a sample of the row, the same in all of its blocks, which so need not talk: between which
@@ -32,27 +31,31 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
      *
      * With each token in a sample of one in S the sum of the weights of a set errs by about the root of (S -
      * 1) * (sum of w^2), and, as the sample has one in S of the row whatever it has of the set, of less than
-     * that: see docs/gpu.md. Four times that is allowed, or fewer where the lists are too short. */
+     * that: see docs/gpu.md. 4.4 times that is allowed, or 3 where the lists are too short. */
     static __device__ __noinline__ tb_wide_bracket guess(float bottom, float top, uint32_t k, bool by_mass,
                                                          bool below, float mass)
     {
         shared &s = W::all();
         constexpr int BINS = 4 * TB_WIDE_BINS, VECTORS = (C == 1 ? 8192 : 4096) / width, EACH = VECTORS / NT;
-        constexpr float CLOSE = 0.8f * W::ROW_CAPACITY;
         const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
         uint32_t *const bins = s.bin[0];
-        const uint32_t vectors = s.slice.end;
+        const uint32_t vectors = s.slice.end, whole_first = s.slice.whole_first,
+                       whole = s.slice.whole_end - whole_first;
         const bool all = vectors <= (uint32_t)VECTORS;
-        const float each = all ? 1.0f : (float)vectors / (float)VECTORS;
+        const float each = all ? 1.0f : (float)vectors * (1.0f / VECTORS);
         uint4 v[EACH];
 #pragma unroll
         for (int j = 0; j < EACH; j++) { /* two neighbours, a sector of memory, of so many */
+            constexpr uint32_t none = tb_minus_infinity<dtype>();
             uint32_t at = (uint32_t)(tid + j * NT);
             if (!all) at = (at >> 1) * (vectors >> 1) / (VECTORS / 2) * 2 + (at & 1);
-            v[j] = vector_at(s.slice, at);
-            if (s.infinite) v[j] = tb_only_infinite<dtype>(v[j]);
+            v[j] = make_uint4(none, none, none, none);
+            if (at - whole_first < whole) v[j] = tb_load_stream(s.slice.base + (size_t)at * 16);
         }
-        if (tid < 8) s.mark[tid] = tid < 3 ? BINS + 1 : tid == 5 || tid == 7 ? ~0u : 0u;
+        if (s.infinite)
+#pragma unroll
+            for (int j = 0; j < EACH; j++) v[j] = tb_only_infinite<dtype>(v[j]);
+        if (tid < 8) s.mark[tid] = tid == MARK_LOW || tid == MARK_FIRST || tid == MARK_LEAST ? ~0u : 0u;
         __syncthreads();
         auto each_value = [&](auto f) {
 #pragma unroll
@@ -65,23 +68,23 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
             uint32_t key = ~0u;
             each_value([&](float x) { key = x >= bottom ? min(key, law_key(x)) : key; });
             key = tb_warp_min(key);
-            if (lane == 0) atomicMin(&s.mark[7], key);
+            if (lane == 0) atomicMin(&s.mark[MARK_LEAST], key);
             __syncthreads();
-            least = law_key_value(min(s.mark[7], law_key(top)));
+            least = law_key_value(min(s.mark[MARK_LEAST], law_key(top)));
         }
-        float range = fminf(top - bottom, 0x1p127f);
+        const float maximum = s.maximum, scale = s.scale;
+        float range = fminf(top - bottom, 0x1p125f);
         if (least < top) range = fminf(range, top - least);
-        if (s.scale > 0.0f) range = fminf(range, TB_WIDE_DEPTH / s.scale);
-        const float inverse = (BINS - 0.1f) / range, step = range / (BINS - 0.1f);
+        if (scale > 0.0f) range = fminf(range, TB_WIDE_DEPTH / scale);
+        const float inverse = __fdividef(BINS - 0.1f, range), step = range * (1.0f / (BINS - 0.1f));
         float rest = 0.0f; /* of the mass: what is under the range */
         each_value([&](float x) {
-            if (!(x >= bottom && x <= top)) return;
             const float at = (top - x) * inverse;
-            if (at < (float)BINS)
-                atomicAdd(&bins[(uint32_t)at], 1u);
-            else
-                rest += tb_ex2(fminf((x - s.maximum) * s.scale, 0.0f));
+            const bool inside = x >= bottom && x <= top;
+            if (inside && at < (float)BINS) atomicAdd(&bins[(uint32_t)at], 1u);
+            if (inside && !(at < (float)BINS)) rest += tb_ex2(fminf((x - maximum) * scale, 0.0f));
         });
+        __syncwarp();
 #pragma unroll
         for (int d = 1; d < 32; d *= 2) rest += __shfl_xor_sync(TB_WHOLE_WARP, rest, d);
         if (lane == 0) s.rest[warp] = rest;
@@ -93,7 +96,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 number[i] = bins[tid * 4 + i];
-                weight[i] = tb_ex2(fminf((edge(tid * 4 + i) - 0.5f * step - s.maximum) * s.scale, 0.0f));
+                weight[i] =
+                    tb_ex2(fminf((top - ((float)(tid * 4 + i) + 0.5f) * step - maximum) * scale, 0.0f));
                 n += number[i];
                 m += (float)number[i] * weight[i];
                 q += (float)number[i] * weight[i] * weight[i];
@@ -106,7 +110,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         __syncthreads();
         uint32_t tokens = 0;
         float m_all = 0.0f, q_all = 0.0f;
-#pragma unroll 1
+#pragma unroll
         for (int i = 0; i < TB_WIDE_BINS / 32; i++) {
             const uint4 x = s.part[i];
             if (i == warp) n += tokens, m += m_all, q += q_all;
@@ -114,73 +118,81 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
             m_all += law_float(x.z);
             q_all += law_float(x.w);
         }
-#pragma unroll 1
-        for (int i = 0; i < W::WARPS; i++) rest = i ? rest + s.rest[i] : s.rest[0];
-        if (tid < TB_WIDE_BINS) {
-            const float total = (m_all + rest) * each, wanted = below && mass < 0.0f ? -mass * total : mass,
-                        spread = each - 1.0f, share = 1.0f / (float)s.slice.length,
-                        blur = 0.35f * step * s.scale; /* of a weight, as that of its bin: ln2 / 2 */
-            uint32_t low[2] = {BINS + 1, BINS + 1}, high[2] = {0, 0};
+        rest = lane < W::WARPS ? s.rest[lane] : 0.0f;
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                n += number[i];
-                m += (float)number[i] * weight[i];
-                q += (float)number[i] * weight[i] * weight[i];
-                bins[tid * 4 + i] = n;
-                const uint32_t at = tid * 4 + i + 1;
-                const float count = (float)n * each, sum = below ? total - m * each : m * each,
-                            squares = below ? (q_all - q + rest * weight[i]) * each : q * each,
-                            error = sqrtf(spread * (fmaxf(squares - sum * sum * share, 0.0f) +
-                                                    2.0f * each * weight[i] * weight[i])),
-                            count_error =
-                                sqrtf(spread * (fmaxf(count - count * count * share, 0.0f) + each));
-#pragma unroll
-                for (int t = 0; t < 2; t++) {
-                    const float z = t ? 2.4f : 4.0f, off = z * error + blur * sum, count_off = z * count_error;
-                    const bool enough = (k != TB_NO_LIMIT && count - count_off >= (float)k) ||
-                                        (by_mass && (below ? sum + off <= wanted : sum - off >= wanted)),
-                               little = (k == TB_NO_LIMIT || count + count_off <= (float)k) &&
-                                        (!by_mass || (below ? sum - off >= wanted : sum + off <= wanted));
-                    if (enough) low[t] = min(low[t], at);
-                    if (little) high[t] = max(high[t], at);
-                }
-            }
-#pragma unroll
-            for (int t = 0; t < 2; t++) {
-                low[t] = tb_warp_min(low[t]);
-                high[t] = tb_warp_max(high[t]);
-                if (lane == 0) atomicMin(&s.mark[t], low[t]), atomicMax(&s.mark[3 + t], high[t]);
-            }
-        }
-        __syncthreads();
+        for (int d = 1; d < W::WARPS; d *= 2) rest += __shfl_xor_sync(TB_WHOLE_WARP, rest, d);
+        rest = __shfl_sync(TB_WHOLE_WARP, rest, 0);
+        const float total = (m_all + rest) * each, wanted = below && mass < 0.0f ? -mass * total : mass,
+                    spread = each - 0.9f, share = __fdividef(1.0f, (float)s.slice.length),
+                    blur = 0.35f * step * scale, /* of a weight, as that of its bin: ln2 / 2 */
+            room = (float)(C * s.limit);
         uint32_t from, to;
         bool close;
 #pragma unroll 1
-        for (int t = 0;; t++) {
-            from = s.mark[t];
-            to = min(s.mark[3 + t], BINS - 1u);
+        for (float z = 4.4f;; z = 3.0f) {
+            if (tid < TB_WIDE_BINS) {
+                uint32_t low = ~0u, high = 0, n_upto = n;
+                float m_upto = m, q_upto = q;
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const float w = weight[i];
+                    n_upto += number[i];
+                    m_upto += (float)number[i] * w;
+                    q_upto += (float)number[i] * w * w;
+                    if (z > 4.0f) bins[tid * 4 + i] = n_upto;
+                    const uint32_t at = tid * 4 + i + 1;
+                    /* is there enough above the bin's lower end, or too little, for sure */
+                    bool enough = false, little = true;
+                    if (k != TB_NO_LIMIT) {
+                        const float count = (float)n_upto * each,
+                                    off = z * root(spread * (fmaxf(count - count * count * share, 0.0f) + each));
+                        const float over = count - (float)k;
+                        enough = over >= off;
+                        little = over <= -off;
+                    }
+                    if (by_mass) {
+                        const float sum = below ? total - m_upto * each : m_upto * each,
+                                    squares = (below ? q_all - q_upto + rest * w : q_upto) * each,
+                                    off = blur * sum + z * root(spread * (fmaxf(squares - sum * sum * share, 0.0f) +
+                                                                          2.0f * each * w * w));
+                        const float over = below ? wanted - sum : sum - wanted;
+                        enough |= over >= off;
+                        little &= over <= -off;
+                    }
+                    if (enough) low = min(low, at);
+                    if (little) high = max(high, at);
+                }
+                low = tb_warp_min(low);
+                high = tb_warp_max(high);
+                if (lane == 0) atomicMin(&s.mark[MARK_LOW], low), atomicMax(&s.mark[MARK_HIGH], high);
+            }
+            __syncthreads();
+            from = min(s.mark[MARK_LOW], BINS + 1u);
+            to = min(s.mark[MARK_HIGH], BINS - 1u);
             if (from <= to) from = to + 1;
             const uint32_t upto = from > BINS ? tokens : bins[from - 1];
-            if ((float)upto * each <= 0.6f * W::ROW_CAPACITY) to = 0; /* all of them fit the lists */
-            close = (float)(upto - (to ? bins[to - 1] : 0u)) * each <= CLOSE;
-            if (close || t) break;
+            if ((float)upto * each <= 0.6f * room) to = 0; /* all of them fit the lists */
+            close = (float)(upto - (to ? bins[to - 1] : 0u)) * each <= 0.9f * room;
+            if (close || z < 4.0f) break;
+            __syncthreads();
+            if (tid == 0) s.mark[MARK_LOW] = ~0u, s.mark[MARK_HIGH] = 0;
+            __syncthreads();
         }
         tb_wide_bracket out = {from <= BINS           ? edge(from)
                                : k != TB_NO_LIMIT ? bottom
                                                   : fmaxf(bottom, top - range) + 0.0f,
                                edge(to)};
         if (!close) { /* one value only? */
-            uint32_t first = 0, last = ~0u;
+            uint32_t first = ~0u, last = 0;
             each_value([&](float x) {
-                if (!(x >= out.low && x <= out.high)) return;
-                first = max(first, law_key(x));
-                last = min(last, law_key(x));
+                const bool inside = x >= out.low && x <= out.high;
+                if (inside) first = min(first, law_key(x)), last = max(last, law_key(x));
             });
-            first = tb_warp_max(first);
-            last = tb_warp_min(last);
-            if (lane == 0) atomicMax(&s.mark[6], first), atomicMin(&s.mark[5], last);
+            first = tb_warp_min(first);
+            last = tb_warp_max(last);
+            if (lane == 0) atomicMin(&s.mark[MARK_FIRST], first), atomicMax(&s.mark[MARK_LAST], last);
             __syncthreads();
-            if (s.mark[5] == s.mark[6]) out.low = out.high = law_key_value(s.mark[5]);
+            if (s.mark[MARK_FIRST] == s.mark[MARK_LAST]) out.low = out.high = law_key_value(s.mark[MARK_LAST]);
         }
         __syncthreads();
         if (tid < TB_WIDE_BINS)
@@ -230,7 +242,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
             const tb_wide_found found = s.found;
             low = found.low;
             high = found.high;
-            if (found.held <= (uint32_t)CAP || low == high) return {low, high};
+            if (found.held <= s.limit || low == high) return {low, high};
             start += found.count;
             start_mass += (float)found.mass * unit;
         }
