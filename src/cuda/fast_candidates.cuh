@@ -276,6 +276,12 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
         }
         all_here();
         const int listed = (int)*(volatile uint32_t *)length, count = min(listed, LIST) << group_shift;
+        /* Groups, of one candidate at least each, for half of the room: more than that would not fit, and to
+         * leave the row is faster than to read them again. */
+        if (C == 1 && !greedy && (uint32_t)listed * (TOGETHER ? 2 : 2 * SEEKING) > ROOM) {
+            if (lane == 0) tb_shared_add(&s.own_pushed, ROOM + 1);
+            break;
+        }
 #pragma unroll 1
         for (int i = (TOGETHER ? my : 0) + lane / U * STEP; i - lane / U * STEP < count;
              i += BATCH * AT_ONCE * STEP) {

@@ -1,16 +1,16 @@
 /*
  * Rows whose kept set is large, or of any size, which the streaming kernel leaves: the wide code. The row's
- * blocks go on, each warp with one contiguous chunk of it.
+ * blocks go on, its pieces shared out over their warps.
  *
- * - Bracket: a histogram of a sample says between which two values the last kept token probably is. Nothing
+ * - Bracket: a sample of the row says between which two values the last kept token probably is. Nothing
  *   rests on it.
- * - Exact look: integer mass and count of the tokens above the lower value, of every chunk; the total; a list
+ * - Exact look: integer mass and count of the tokens above the lower value, of every piece; the total; a list
  *   of the tokens between the two values. Whether the boundary is between them is now known exactly.
  *   If it is: found in the list, by digits of the order's key with exact masses.
- *   If not, or if the list was too short: a histogram of all tokens on the side where it is, a narrower
- *   bracket, and the exact look again. Each round leaves a smaller interval, by keys every other time.
+ *   If not, another sample, of the side where it is. If that fails, or if the list was too short: a histogram
+ *   of all tokens there, a narrower bracket, and the exact look again. Each round leaves a smaller interval, by keys every other time.
  *   A bracket of one value needs no list: its tokens weigh the same, and their number says all.
- * - Draw: the kept mass of the chunks, in index order; the chunk, its piece, the token.
+ * - Draw: the kept mass of the pieces, in index order; the piece, the load, the token.
  *
  * The chain: fewer than k greater tokens, weight at least w, mass of the greater ones less than the target.
  * If a top_k or min_p stands before top_p, its kept set is found first, whose mass makes the target.
@@ -34,7 +34,6 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
     typedef typename W::shared shared;
     typedef typename W::chunk chunk;
     static constexpr int WARPS = W::WARPS, ROW_WARPS = W::ROW_WARPS, width = W::width;
-    /* ---- one row ---- */
 
     /* What is known of the row, by one thread. Nothing rests on `relative`, the row's
      * mass in weights of its greatest token, nor on `least`, below which the boundary hardly is. */
@@ -69,7 +68,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         const tombola_call &call = params.call;
         const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
         const uint32_t length = s.slice.length;
-        const uint4(*word)[2] = nullptr;
+        const typename W::words *word = nullptr;
         const uint32_t status = s.status;
         const bool flat = s.flat, greedy = s.chain.greedy;
         const bool estimated = s.estimated && !flat && fabsf(s.greatest * s.scale) < 0x1p20f;
@@ -84,8 +83,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                                                                               : TB_NO_LIMIT;
         const uint64_t w_before = flat ? 0 : s.chain.w_before, w_after = flat ? 0 : s.chain.w_after;
         const bool before = p_on && (k_before != TB_NO_LIMIT || w_before);
-        const uint32_t vectors = (s.slice.shift + length + width - 1) / width;
-        const bool few = (vectors + C - 1) / C * width <= (uint32_t)CAP; /* they all fit the lists */
+        /* do all tokens fit the lists: those of the block that has most pieces */
+        const uint32_t turn = s.share * WARPS, turns = ((s.slice.end + turn - 1) / turn + C - 1) / C;
+        const bool few = min(s.slice.end, turns * turn) * width <= s.limit;
         uint64_t floor = tb_floor_of_key(TB_KEY_LEAST_LOGIT), kept_mass = 0;
 #pragma unroll 1
         for (int phase = before ? 0 : 1; phase < 2; phase++) {
@@ -107,22 +107,15 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             } else if (limited && s.at_top) {
                 bracket = {most, most};
             } else if (limited) {
-                const bool known = before || estimated || flat;
-                float tail = before ? (float)kept_mass * 0x1p-40f : flat ? -1.0f : s.relative;
-                tail *= 1.0f - fmaxf(s.chain.p, 0.0f);
-                const float unit = W::fill_range(bottom, most, TB_WIDE_SAMPLE, false);
-                const uint4 bin = W::template merge<false>(bins++ & 1);
-                bracket = W::guess(bin, W::sampled(s.slice), unit, bottom, k, has_p && known, tail);
-                if (has_p && !known && k == TB_NO_LIMIT) { /* scales beyond floats: few have any weight */
-                    bracket.low = fmaxf(bottom, fminf(most, tb_least_value(most, s.scale, 1.0f)));
-                    bracket.high = most;
-                }
+                const bool known = before || estimated;
+                const float mass = before ? (float)kept_mass * 0x1p-40f : known ? s.relative : -1.0f;
+                bracket = W::guess(bottom, most, k, has_p, true, mass * (1.0f - fmaxf(s.chain.p, 0.0f)));
             }
             float lowest = bottom; /* the boundary is at least here, and */
             float ceiling = most;  /* at most here; count and mass of the greater ones: */
             uint32_t ceiling_count = 0, count;
             uint64_t ceiling_mass = 0, mass;
-            bool listed;
+            bool listed, guessed = false;
 #pragma unroll 1
             for (;;) {
                 const float low = bracket.low, high = bracket.high;
@@ -133,29 +126,27 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                           least_shift = by_index ? 0 : LAW_INDEX_BITS;
                 int shift = max(least_shift, spread - 8);
                 if (tid == 0) s.pushed = 0;
+                if (tid < W::PIECES * WARPS) s.drop_high[tid] = s.drop_low[tid] = s.drop_count[tid] = 0;
                 __syncthreads();
-                W::look(low, limited ? high : -LAW_INF, collect, words++);
+                W::look(low, limited ? high : -LAW_INF, collect, words);
                 uint4 bin = make_uint4(0, 0, 0, 0);
                 uint32_t in_list = 0, before_bin = 0;
                 uint64_t in_list_mass = 0, mass_before_bin = 0;
-                if (collect) {
-                    __syncthreads();
-                    W::fill_list(low_place, top_place, shift, by_index);
-                    bin = W::template merge<true>(bins++ & 1);
-                    W::template scan<uint64_t>(bin.x, (uint64_t)bin.z << 32 | bin.y, &before_bin,
-                                               &mass_before_bin, &in_list, &in_list_mass);
-                }
-                word = W::receive(words - 1);
+                if (C == 1 || collect) __syncthreads();
+                if (collect) W::fill_list(low_place, top_place, shift, by_index);
+                word = W::await(words++);
                 if (warp == 0) {
                     tb_wide_sums sum = {0, 0, target, 0, 0};
 #pragma unroll
-                    for (int i = lane; i < ROW_WARPS; i += 32) {
-                        uint4 a = word[i][0], b = word[i][1];
+                    for (int i = lane; i < TB_WIDE_PIECES; i += 32) {
+                        const uint4 a = word->piece[i];
                         sum.mass += (uint64_t)a.y << 32 | a.x;
-                        sum.total += (uint64_t)b.y << 32 | b.x;
                         sum.count += a.z;
                         sum.between += a.w;
                     }
+#pragma unroll
+                    for (int i = lane; i < ROW_WARPS; i += 32)
+                        sum.total += (uint64_t)word->warp[i].y << 32 | word->warp[i].x;
                     sum.mass = tb_warp_sum64(sum.mass);
                     sum.total = tb_warp_sum64(sum.total);
                     sum.count = tb_warp_sum(sum.count);
@@ -163,7 +154,15 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                     if (whole) sum.target = law_top_p_target(s.chain.p, sum.total);
                     if (lane == 0) s.sums = sum;
                 }
-                __syncthreads();
+                if (collect) {
+                    bin = W::template merge<true>(bins++ & 1);
+                    /* a bin of more than 4095 tokens has no exact mass: then the list counts for nothing */
+                    const uint32_t more = C == 1 && bin.x > 4095 ? 1 : 0;
+                    W::template scan<uint64_t>(bin.x + more, (uint64_t)bin.z << 32 | bin.y, &before_bin,
+                                               &mass_before_bin, &in_list, &in_list_mass);
+                } else {
+                    __syncthreads();
+                }
                 mass = s.sums.mass;
                 target = s.sums.target;
                 count = s.sums.count;
@@ -236,31 +235,31 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                         to = ceiling;
                     }
                 }
-                if (from > to)
+                if (from > to) {
                     bracket = {bottom, bottom};
-                else
+                } else if (from_top && !guessed) {
+                    guessed = true;
+                    bracket = W::guess(from, to, k == TB_NO_LIMIT ? k : k - ceiling_count,
+                                       target != TB_NO_MASS, false, (float)(target - ceiling_mass) * 0x1p-40f);
+                } else {
                     bracket = W::narrow(from, to, from_top, from_top ? ceiling_count : count,
                                         from_top ? ceiling_mass : mass, k, target, &bins);
+                }
             }
             floor = floor > base ? floor : base;
 
-            /* ---- the kept mass of each chunk ---- */
+            /* ---- the kept mass of each piece ---- */
             const float floor_x = law_key_value(tb_place_key(floor));
             const uint32_t last = tb_place_index(floor);
             if (floor_x < bracket.low || (floor_x > bracket.low && (!listed || floor_x > bracket.high))) {
                 bracket = {floor_x, floor_x};
                 listed = false;
-                W::look(floor_x, -LAW_INF, false, words++);
-                word = W::receive(words - 1);
+                W::look(floor_x, -LAW_INF, false, words);
+                word = W::receive(words++);
                 __syncthreads();
             }
             if (floor_x > bracket.low || last != TB_LAST_INDEX) {
-                const uint4 own = word[W::block() * WARPS + warp][0];
-                uint64_t own_mass = (uint64_t)own.y << 32 | own.x;
-                uint32_t own_count = own.z;
                 if (listed) {
-                    if (tid < WARPS) s.drop_high[tid] = s.drop_low[tid] = s.drop_count[tid] = 0;
-                    __syncthreads();
                     for (uint32_t i = (uint32_t)tid; i < s.pushed; i += NT) {
                         uint2 a = s.list[i];
                         float x = law_float(a.x);
@@ -272,25 +271,44 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                         atomicAdd(&s.drop_count[who], 1u);
                     }
                     __syncthreads();
-                    own_mass -= tb_join(s.drop_high[warp], s.drop_low[warp]);
-                    own_count -= s.drop_count[warp];
-                } else {
-                    uint32_t dropped = W::count_ties(floor_x, 0xffffffffu, last).y, h, l;
-                    W::weigh(floor_x, s.maximum, s.scale, &h, &l);
-                    own_mass -= (uint64_t)dropped * tb_join(h, l);
-                    own_count -= dropped;
                 }
-                W::send(words++, make_uint4((uint32_t)own_mass, (uint32_t)(own_mass >> 32), own_count, 0),
-                        make_uint4(0, 0, 0, 0));
-                word = W::receive(words - 1);
+                /* a lane for each of the warp's pieces and each block that hears of it */
+                const int i = lane / C, to = lane % C;
+                uint32_t dropped = 0, h, l;
+                W::weigh(floor_x, s.maximum, s.scale, &h, &l);
+                uint64_t dropped_mass = tb_join(h, l);
+                if (!listed)
+#pragma unroll 1
+                    for (int t = 0; t < W::PIECES; t++) {
+                        uint32_t beyond = W::count_ties(W::number(t), floor_x, 0xffffffffu, last).y;
+                        if (t == i) dropped = beyond;
+                    }
+                dropped_mass *= dropped;
+                uint4 own = make_uint4(0, 0, 0, 0);
+                if (i < W::PIECES) {
+                    const int who = i * WARPS + warp;
+                    own = word->piece[W::number(i)];
+                    if (listed) {
+                        dropped = s.drop_count[who];
+                        dropped_mass = tb_join(s.drop_high[who], s.drop_low[who]);
+                    }
+                }
+                __syncwarp(); /* the words to come may take the place of these */
+                const uint64_t own_mass = ((uint64_t)own.y << 32 | own.x) - dropped_mass;
+                if (i < W::PIECES)
+                    W::tell(words, i, to,
+                            make_uint4((uint32_t)own_mass, (uint32_t)(own_mass >> 32), own.z - dropped, 0));
+                W::send(words, make_uint4(0, 0, 0, 0), true);
+                word = W::receive(words++);
             }
             if (warp == 0) {
                 uint32_t kept = 0;
                 kept_mass = 0;
 #pragma unroll
-                for (int i = lane; i < ROW_WARPS; i += 32) {
-                    kept_mass += (uint64_t)word[i][0].y << 32 | word[i][0].x;
-                    kept += word[i][0].z;
+                for (int i = lane; i < TB_WIDE_PIECES; i += 32) {
+                    const uint4 a = word->piece[i];
+                    kept_mass += (uint64_t)a.y << 32 | a.x;
+                    kept += a.z;
                 }
                 kept_mass = tb_warp_sum64(kept_mass);
                 kept = tb_warp_sum(kept);
@@ -305,9 +323,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         const uint32_t kept = s.kept;
         if (call.kept_ids) {
             int32_t *ids = call.kept_ids + row * call.kept_capacity;
-            uint32_t before_me = 0;
-            for (int i = lane; i < W::block() * WARPS + warp; i += 32) before_me += word[i][0].z;
-            W::write_ids(ids, call.kept_capacity, floor, tb_warp_sum(before_me));
+            W::write_ids(word, ids, call.kept_capacity, floor);
             for (int64_t i = (int64_t)kept + W::block() * NT + tid; i < call.kept_capacity; i += C * NT)
                 ids[i] = -1;
         }
@@ -316,17 +332,11 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         if (call.ranks) {
             uint32_t mine = __ballot_sync(TB_WHOLE_WARP, drawn.mine);
             float x = __shfl_sync(TB_WHOLE_WARP, drawn.x, mine ? __ffs((int)mine) - 1 : 0);
-            W::send(words++, make_uint4(mine ? law_key(x) : 0u, 0, 0, 0), make_uint4(0, 0, 0, 0));
-            word = W::receive(words - 1);
-            __syncthreads();
+            word = W::say(words, make_uint4(mine ? law_key(x) : 0u, 0, 0, 0));
             uint32_t key = 0, rank = 0;
-            for (int i = lane; i < ROW_WARPS; i += 32) key = max(key, word[i][0].x);
-            uint32_t n = W::count_from(law_key_value(tb_warp_max(key)));
-            __syncthreads();
-            W::send(words++, make_uint4(n, 0, 0, 0), make_uint4(0, 0, 0, 0));
-            word = W::receive(words - 1);
-            __syncthreads();
-            for (int i = lane; i < ROW_WARPS; i += 32) rank += word[i][0].x;
+            for (int i = lane; i < ROW_WARPS; i += 32) key = max(key, word->warp[i].x);
+            word = W::say(words, make_uint4(W::count_from(law_key_value(tb_warp_max(key))), 0, 0, 0));
+            for (int i = lane; i < ROW_WARPS; i += 32) rank += word->warp[i].x;
             result.rank = (int32_t)tb_warp_sum(rank);
         }
         if (!drawn.mine) return;
@@ -347,14 +357,15 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                 tb_mail_init_done();
             }
             __syncwarp();
-            tb_cluster_arrive<C>();
+            tb_cluster_arrive_relaxed<C>();
         }
         if (threadIdx.x < TB_WIDE_BINS)
             for (int i = 0; i < 4; i++) s.bin[i][threadIdx.x] = 0;
     }
 
     /* A row that the streaming kernel left, in its blocks, whose memory is free: by what that has found, the
-     * first look is not needed. */
+     * first look is not needed. A block waits for all mail that it gets, so none ends while others write to
+     * it. */
     static TB_MEMBER void go_on(const tb_cuda_params &params, int64_t row, const tb_fast_chain &chain,
                                 uint64_t random, const tb_wide_known &known)
     {
@@ -365,20 +376,21 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             tb_gpu_locate(params.call, row, &start, &length);
             s.slice = tb_make_slice<dtype>((const char *)params.call.data +
                                                (size_t)start * tb_fast_vector<dtype>::bytes,
-                                           (uint32_t)length, W::block(), C);
+                                           (uint32_t)length, 0, 1);
+            s.share = W::share_of(s.slice.end);
+            s.limit = s.share * width < 4096 ? CAP : min(CAP, 4000);
             s.pushed = 0;
             s.chain = chain;
             s.random = random;
             describe(known.greatest, known.status, known.relative, known.least, chain.scale);
             s.estimated = known.estimated;
             s.at_top = known.at_top;
+            s.seek_least = known.seek_least;
         }
         tb_cluster_wait<C>();
         __syncthreads();
         uint32_t words = 0, bins = 0;
-        if (known.seek_least) W::find_least(words++);
         serve(params, row, words, bins);
-        tb_row_barrier<C>(); /* no block ends while others may write to it */
     }
 };
 

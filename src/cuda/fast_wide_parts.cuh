@@ -5,13 +5,12 @@
 #ifndef TB_CUDA_FAST_WIDE_PARTS_CUH
 #define TB_CUDA_FAST_WIDE_PARTS_CUH
 
-#include "fast_parts.cuh"
+#include "fast_shared.cuh"
 
 extern __shared__ __align__(128) unsigned char tb_wide_bytes[];
 
 #define TB_WIDE_BINS 256
-#define TB_WIDE_PIECES 256  /* of a warp's chunk, for the draw */
-#define TB_WIDE_SAMPLE 8    /* one load of a chunk in so many is in the sample; a power of two */
+#define TB_WIDE_PIECES 128  /* of a row; no thread has 4096 elements of one, so that 32-bit sums of digits hold */
 #define TB_WIDE_DEPTH 41.0f /* t below it: no weight */
 #define TB_NO_LIMIT 0xffffffffu
 #define TB_NO_MASS (~(uint64_t)0)
@@ -67,11 +66,20 @@ template <int dtype> TB_DEV uint4 tb_only_infinite(uint4 v)
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
-/* Where in a histogram of a range some number, or mass, of tokens is reached from the top down. */
-typedef struct tb_wide_edge {
-    float x;        /* by interpolation in its bin */
-    uint32_t count; /* down to the end of the bin */
-} tb_wide_edge;
+/* Adds a token's digits where it is at least `low`, and its bit where it also is at most `high`. As assembly:
+ * the compiler selects numbers and then adds them. */
+TB_DEV void tb_wide_add(float x, float low, float high, uint32_t digit_high, uint32_t digit_low, uint32_t bit,
+                        uint32_t *sum_high, uint32_t *sum_low, uint32_t *bits)
+{
+    asm("{\n.reg .pred reaches, passes;\n"
+        "setp.ge.f32 reaches, %3, %4;\n"
+        "@reaches add.u32 %0, %0, %6;\n"
+        "@reaches add.u32 %1, %1, %7;\n"
+        "setp.le.and.f32 passes, %3, %5, reaches;\n"
+        "@passes or.b32 %2, %2, %8;\n}"
+        : "+r"(*sum_high), "+r"(*sum_low), "+r"(*bits)
+        : "f"(x), "f"(low), "f"(high), "r"(digit_high), "r"(digit_low), "r"(bit));
+}
 
 /* What the exact look has found. */
 typedef struct tb_wide_sums {
@@ -95,26 +103,37 @@ typedef struct tb_wide_bracket {
 
 template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     static constexpr int WARPS = NT / 32, ROW_WARPS = C * WARPS, width = tb_fast_vector<dtype>::width;
+    static constexpr int PIECES = TB_WIDE_PIECES / ROW_WARPS; /* of a warp */
     static constexpr int CAPACITY = CAP, ROW_CAPACITY = C * CAP;
     static_assert(NT >= TB_WIDE_BINS, "a thread for each bin");
+    static_assert(PIECES * ROW_WARPS == TB_WIDE_PIECES && PIECES * C <= 32, "each warp has as many pieces");
+
+    /* What all warps say in an exchange: of each piece, and besides. */
+    struct words {
+        uint4 piece[TB_WIDE_PIECES]; /* mass, count, count in the bracket */
+        uint4 warp[ROW_WARPS];
+    };
 
     struct shared {
-        uint4 word[2][ROW_WARPS][2]; /* of every warp of the row, of this exchange and of the one before */
-        uint32_t bin[4]
-                    [TB_WIDE_BINS]; /* of this block; clear when not in use; not uint4, which share banks */
-        uint4 in[TB_WIDE_BINS / C][C]; /* of all blocks, this block's share */
+        words word[2]; /* of this exchange and of the one before */
+        alignas(16) uint32_t
+            bin[4][TB_WIDE_BINS]; /* of this block; clear when not in use; not uint4, which share banks */
+        uint4 in[C > 1 ? TB_WIDE_BINS / C : 1][C]; /* of all blocks, this block's share */
         uint4 all[TB_WIDE_BINS];       /* of the row */
         uint4 part[TB_WIDE_BINS / 32]; /* of a scan */
-        tb_wide_edge edge[5];
+        float rest[WARPS];             /* of a sample's mass */
+        uint32_t mark[8];              /* of guess() */
         tb_wide_found found;
         tb_wide_sums sums;
-        uint2 list[CAP]; /* value bits, index | warp << 22 */
-        uint32_t drop_high[WARPS], drop_low[WARPS], drop_count[WARPS];
+        uint2 list[CAP]; /* value bits, index | piece of the block << 22 */
+        uint32_t drop_high[PIECES * WARPS], drop_low[PIECES * WARPS], drop_count[PIECES * WARPS];
         tb_fast_chain chain;
         tb_fast_slice slice;
         uint64_t random;
         uint64_t mail[2], mail_in, mail_bins; /* mbarriers */
-        uint32_t pushed, infinite, flat, status, estimated, at_top;
+        uint32_t pushed, infinite, flat, status, estimated, at_top, seek_least;
+        uint32_t share; /* vectors of a piece */
+        uint32_t limit; /* of the list: no more than 4095 tokens of a piece, for the sums of their digits */
         int owner;
         float relative; /* about the mass of the row, of 2^40 */
         uint64_t kept_mass, position;
@@ -138,35 +157,59 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
 
     /* ---- between blocks ---- */
 
-    /* Two vectors of this warp to every block of the row. A barrier of the block must follow the reading
-     * before a warp sends again; so where all words of one exchange are there, those of the one before have
-     * been read, and two buffers do. */
-    static TB_MEMBER void send(uint32_t turn, uint4 a, uint4 b)
+    /* What this warp says of its i-th piece, to block `to` of the row. A barrier of the block must follow the
+     * reading before a warp speaks again; so where all words of one exchange are there, those of the one
+     * before have been read, and two buffers do. */
+    static TB_MEMBER void tell(uint32_t turn, int i, int to, uint4 a)
+    {
+        words &word = all().word[turn & 1];
+        if (C > 1)
+            tb_mail_16(&word.piece[number(i)], to, a, &all().mail[turn & 1]);
+        else
+            word.piece[number(i)] = a;
+    }
+
+    /* What else it says to all; after its pieces, if it says something of them. */
+    static TB_MEMBER void send(uint32_t turn, uint4 a, bool pieces)
     {
         shared &s = all();
-        int lane = (int)tb_lane(), warp = (int)tb_warp(), which = turn & 1;
+        const int lane = (int)tb_lane(), which = turn & 1;
+        uint4 *to = &s.word[which].warp[block() * WARPS + (int)tb_warp()];
         if (C == 1) {
-            if (lane == 0) s.word[which][warp][0] = a, s.word[which][warp][1] = b;
+            if (lane == 0) *to = a;
             return;
         }
-        uint4 *to = s.word[which][block() * WARPS + warp];
-        if (lane < 2 * C) tb_mail_16(to + lane / C, lane % C, lane / C ? b : a, &s.mail[which]);
+        if (lane < C) tb_mail_16(to, lane, a, &s.mail[which]);
         __syncwarp();
         if (threadIdx.x == 0)
-            tb_mail_expect(&s.mail[which], ROW_WARPS * 32);
+            tb_mail_expect(&s.mail[which], pieces ? sizeof(words) : sizeof(words::warp));
         else if (lane == 0)
             tb_mail_arrive(&s.mail[which]);
     }
 
-    /* The words of all warps, once they have come: for the first warp, which reads them for all. */
-    static TB_MEMBER const uint4 (*receive(uint32_t turn))[2]
+    /* The words of all warps, once they have come: for the first warp, which reads them for all. Where the
+     * block is alone a barrier must have come before. */
+    static TB_MEMBER const words *await(uint32_t turn)
     {
         shared &s = all();
-        if (C == 1)
-            __syncthreads();
-        else if (tb_warp() == 0)
-            tb_mail_wait(&s.mail[turn & 1], turn >> 1 & 1);
-        return s.word[turn & 1];
+        if (C > 1 && tb_warp() == 0) tb_mail_wait(&s.mail[turn & 1], turn >> 1 & 1);
+        return &s.word[turn & 1];
+    }
+
+    static TB_MEMBER const words *receive(uint32_t turn)
+    {
+        if (C == 1) __syncthreads();
+        return await(turn);
+    }
+
+    /* An exchange of a word of each warp, for all threads. */
+    static TB_MEMBER const words *say(uint32_t &turn, uint4 a)
+    {
+        __syncthreads(); /* what came before has been read */
+        send(turn, a, false);
+        const words *word = receive(turn++);
+        __syncthreads();
+        return word;
     }
 
     /* The blocks' bins, added up (MASSES: count and mass in two digits; else count, two greatest values,
@@ -220,29 +263,33 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
 
     /* ---- the row ---- */
 
-    /* The part of the row that a warp of the block has, in loads of 32 vectors. */
+    /* A piece of the row, in loads of 32 vectors. The row's pieces go round the blocks' warps, so that all of
+     * them are in one part of the row at a time. */
     struct chunk {
         uint32_t first, end;
         int loads;
     };
 
-    static TB_MEMBER chunk chunk_of(const tb_fast_slice &slice, int warp)
+    /* Which of the row's pieces this warp's i-th is. */
+    static TB_MEMBER int number(int i)
     {
-        uint32_t share = (slice.end - slice.first + WARPS - 1) / WARPS;
+        return (i * C + block()) * WARPS + (int)tb_warp();
+    }
+
+    static TB_MEMBER uint32_t share_of(uint32_t vectors)
+    {
+        constexpr uint32_t whole = 32 * U; /* what a look loads at a time */
+        return (vectors + TB_WIDE_PIECES * whole - 1) / (TB_WIDE_PIECES * whole) * whole;
+    }
+
+    static TB_MEMBER chunk piece_of(const tb_fast_slice &slice, int number)
+    {
+        const uint32_t share = all().share;
         chunk c;
-        c.first = min(slice.end, slice.first + share * warp);
+        c.first = min(slice.end, share * (uint32_t)number);
         c.end = min(slice.end, c.first + share);
         c.loads = (int)((c.end - c.first + 31) / 32);
         return c;
-    }
-
-    /* Tokens for each one of the sample. */
-    static TB_MEMBER float sampled(const tb_fast_slice &slice)
-    {
-        uint32_t vectors = (slice.shift + slice.length + width - 1) / width,
-                 block_share = (vectors + C - 1) / C, share = (block_share + WARPS - 1) / WARPS,
-                 whole = share / (32 * TB_WIDE_SAMPLE), rest = share % (32 * TB_WIDE_SAMPLE);
-        return (float)share / (float)(whole * 32 + min(rest, 32u));
     }
 
     /* Vectors j0 .. j0 + N of this thread's, from memory. */
@@ -277,7 +324,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         }
     }
 
-    /* Load j of the chunk of a warp of this block. */
+    /* Load j of a piece. */
     static TB_MEMBER uint4 fetch(const chunk &c, int j)
     {
         const shared &s = all();
@@ -295,89 +342,101 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     }
 
     /* The exact look: mass and count of the tokens >= low, mass of all; those in [low, high] are counted and,
-     * where `collect` says so, listed. Sends { mass, count, of [low, high] }, { mass of all } of each warp.
-     */
-    static __device__ __noinline__ void look(float low, float high, bool collect, uint32_t turn)
+     * where `collect` says so, listed. Tells { mass, count, of [low, high] } of each piece, and then { mass of
+     * all } of each warp. */
+    template <bool FAST> static TB_MEMBER void look_at(float low, float high, bool collect, uint32_t turn)
     {
         shared &s = all();
-        const int lane = (int)tb_lane(), warp = (int)tb_warp();
+        constexpr int N = FAST ? U : 1, ELEMENTS = N * width;
+        static_assert(ELEMENTS <= 16, "their low digits must not reach the biases");
+        const int lane = (int)tb_lane();
         const tb_fast_slice slice = s.slice;
-        const chunk c = chunk_of(slice, warp);
-        const float maximum = s.maximum, scale = s.scale;
-        const bool infinite = s.infinite;
-        uint64_t mass = 0, total = 0;
-        uint32_t count = 0, between = 0;
-        /* Backwards: what the pass has read last is still in L2. 32-bit sums of digits hold for 4095
-         * elements of a thread. */
-        constexpr int STRETCH = 2048 / width;
+        const float maximum = s.maximum, scale = FAST ? s.scale * -0x1p-6f : s.scale;
+        const bool infinite = s.infinite, nan = s.status & TOMBOLA_ROW_NAN;
+        uint64_t total = 0;
+        /* Backwards: what the pass has read last is still in L2. */
 #pragma unroll 1
-        for (int from = (c.loads - 1) / STRETCH * STRETCH; from >= 0; from -= STRETCH) {
-            uint32_t high_sum = 0, low_sum = 0, high_all = 0, low_all = 0, n = 0;
-            const int to = min(c.loads, from + STRETCH);
+        for (int i = PIECES - 1; i >= 0; i--) {
+            const chunk c = piece_of(slice, number(i));
+            const uint32_t who = (uint32_t)(i * WARPS + (int)tb_warp()) << LAW_INDEX_BITS;
+            uint32_t high_sum = 0, low_sum = 0, high_all = 0, low_all = 0, n = 0, between = 0;
 #pragma unroll 1
-            for (int j0 = from + (to - from + U - 1) / U * U - U; j0 >= from; j0 -= U) {
-                uint4 v[U];
-                load<U>(slice, c, j0, v);
-                if (infinite)
+            for (int j0 = (c.loads + N - 1) / N * N - N; j0 >= 0; j0 -= N) {
+                uint4 v[N];
+                load<N>(slice, c, j0, v);
+                if (!FAST && infinite)
 #pragma unroll
-                    for (int j = 0; j < U; j++) v[j] = tb_only_infinite<dtype>(v[j]);
-                uint32_t passes = 0;
+                    for (int j = 0; j < N; j++) v[j] = tb_only_infinite<dtype>(v[j]);
+                if (FAST && nan) tb_drop_nan<dtype, N>(v);
+                uint32_t passes = 0, part_high = 0, part_low = 0;
 #pragma unroll
-                for (int j = 0; j < U; j++)
+                for (int j = 0; j < N; j++)
 #pragma unroll
                     for (int e = 0; e < width; e++) {
-                        float x = tb_element<dtype>(v[j], e);
+                        const float x = tb_element<dtype>(v[j], e);
                         uint32_t h, l;
-                        tb_weigh(fmaxf(law_exponent(x, maximum, scale), -64.0f), &h, &l);
+                        if (FAST)
+                            tb_weigh_scaled(tb_scaled_exponent(x, maximum, scale), -64.0f, &h, &l);
+                        else
+                            tb_weigh(fmaxf(law_exponent(x, maximum, scale), -64.0f), &h, &l);
                         high_all += h;
                         low_all += l;
-                        if (x >= low) {
-                            high_sum += h;
-                            low_sum += l;
-                            n++;
-                            if (x <= high) passes |= 1u << (j * width + e);
-                        }
+                        tb_wide_add(x, low, high, h, l, 1u << (j * width + e), &part_high, &part_low,
+                                    &passes);
                     }
-                high_all -= TB_HIGH_BIAS * (uint32_t)(U * width);
-                low_all -= TB_LOW_BIAS * (uint32_t)(U * width);
-                if (!passes) continue;
-                between += (uint32_t)__popc(passes);
+                high_all -= TB_HIGH_BIAS * (uint32_t)ELEMENTS;
+                low_all -= TB_LOW_BIAS * (uint32_t)ELEMENTS;
+                /* The low digits are less than 2^24 together; above them is their number times 55, the bias,
+                 * and 55 * 135 is 1 modulo 256. */
+                static_assert(TB_LOW_BIAS == 55u << 24, "");
+                n += (part_low >> 24) * 135u & 255u;
+                high_sum += part_high;
+                low_sum += part_low & 0xffffffu;
+                const uint32_t pushing = (uint32_t)__popc(passes);
+                between += pushing;
                 if (!collect) continue;
-                uint32_t at = atomicAdd(&s.pushed, (uint32_t)__popc(passes));
+                /* one addition for a warp: one word takes but one of them in some twenty clocks */
+                const uint32_t upto = tb_warp_scan(pushing);
+                uint32_t at = 0;
+                if (lane == 31 && upto) at = tb_shared_add(&s.pushed, upto);
+                at = __shfl_sync(TB_WHOLE_WARP, at, 31) + upto - pushing;
+                if (!pushing || at + pushing > s.limit) continue; /* the list is of no use then */
+                const uint32_t index = (c.first + (uint32_t)(j0 * 32 + lane)) * width - slice.shift + who;
 #pragma unroll
-                for (int j = 0; j < U; j++)
+                for (int j = 0; j < N; j++)
 #pragma unroll
-                    for (int e = 0; e < width; e++) {
-                        if (!(passes >> (j * width + e) & 1u)) continue;
-                        uint32_t vector = c.first + (uint32_t)(j0 + j) * 32 + (uint32_t)lane,
-                                 index = vector * width + (uint32_t)e - slice.shift;
-                        if (at < (uint32_t)CAP)
-                            s.list[at] = make_uint2(law_bits(tb_element<dtype>(v[j], e)),
-                                                    index | (uint32_t)warp << LAW_INDEX_BITS);
-                        at++;
-                    }
+                    for (int e = 0; e < width; e++)
+                        if (passes >> (j * width + e) & 1u)
+                            s.list[at++] = make_uint2(law_bits(tb_element<dtype>(v[j], e)),
+                                                      index + (uint32_t)(j * 32 * width + e));
             }
-            mass += tb_join(high_sum - n * TB_HIGH_BIAS, low_sum - n * TB_LOW_BIAS);
+            const uint64_t mass = tb_warp_sum64(tb_join(high_sum - n * TB_HIGH_BIAS, low_sum));
             total += tb_join(high_all, low_all);
-            count += n;
+            n = tb_warp_sum(n);
+            between = tb_warp_sum(between);
+            if (lane < C) tell(turn, i, lane, make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), n, between));
         }
-        __syncwarp();
-        mass = tb_warp_sum64(mass);
         total = tb_warp_sum64(total);
-        count = tb_warp_sum(count);
-        between = tb_warp_sum(between);
-        send(turn, make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), count, between),
-             make_uint4((uint32_t)total, (uint32_t)(total >> 32), 0, 0));
+        send(turn, make_uint4((uint32_t)total, (uint32_t)(total >> 32), 0, 0), true);
     }
 
-    /* A histogram, by values or by keys, of the tokens in [low, high], of every step-th load: count, greatest
-     * complement of a key, greatest key, mass. The bins go down from `high`. The masses are rounded to a unit
-     * of which all tokens of the row have less than 2^32 together; returns it, of 2^40. */
-    static __device__ __noinline__ float fill_range(float low, float high, int step, bool by_key)
+    static __device__ __noinline__ void look(float low, float high, bool collect, uint32_t turn)
+    {
+        const shared &s = all();
+        if (!s.flat && s.scale >= TB_LEAST_SCALE)
+            look_at<true>(low, high, collect, turn);
+        else
+            look_at<false>(low, high, collect, turn);
+    }
+
+    /* A histogram, by values or by keys, of the tokens in [low, high]: count, greatest complement of a key,
+     * greatest key, mass. The bins go down from `high`; what is of little weight meets in the last one, which
+     * the threads fill in registers. The masses are rounded to a unit of which all tokens of the row have
+     * less than 2^32 together; returns it, of 2^40. */
+    static __device__ __noinline__ float fill_range(float low, float high, bool by_key)
     {
         shared &s = all();
-        const int warp = (int)tb_warp();
-        const chunk c = chunk_of(s.slice, warp);
+        constexpr uint32_t last = TB_WIDE_BINS - 1;
         float range = high - low;
         if (s.least < high) range = fminf(range, high - s.least);
         if (s.scale > 0.0f) range = fminf(range, TB_WIDE_DEPTH / s.scale);
@@ -386,28 +445,52 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         const uint32_t key_high = law_key(high), span = key_high - law_key(low);
         const int shift = span >> 8 ? 24 - __clz(span) : 0;
         constexpr int N = 16 / width; /* loads in flight */
+        uint32_t rest[4] = {};
 #pragma unroll 1
-        for (int j0 = 0; j0 < c.loads; j0 += N * step) {
-            constexpr uint32_t none = tb_minus_infinity<dtype>();
-            uint4 v[N];
+        for (int i = PIECES - 1; i >= 0; i--) {
+            const chunk c = piece_of(s.slice, number(i));
+#pragma unroll 1
+            for (int j0 = 0; j0 < c.loads; j0 += N) {
+                uint4 v[N];
+                load<N>(s.slice, c, j0, v);
 #pragma unroll
-            for (int i = 0; i < N; i++)
-                v[i] = j0 + i * step < c.loads ? fetch(c, j0 + i * step) : make_uint4(none, none, none, none);
+                for (int j = 0; j < N; j++) {
+                    if (s.infinite) v[j] = tb_only_infinite<dtype>(v[j]);
 #pragma unroll
-            for (int i = 0; i < N; i++)
-#pragma unroll
-                for (int e = 0; e < width; e++) {
-                    float x = tb_element<dtype>(v[i], e);
-                    if (!(x >= low && x <= high)) continue;
-                    uint32_t key = law_key(x),
-                             bin = by_key ? (key_high - key) >> shift
-                                          : (uint32_t)fminf((high - x) * inverse, (float)(TB_WIDE_BINS - 1));
-                    atomicAdd(&s.bin[0][bin], 1u);
-                    atomicMax(&s.bin[1][bin], ~key);
-                    atomicMax(&s.bin[2][bin], key);
-                    /* where they all weigh the same the exponent may be no number: then it is 0 */
-                    atomicAdd(&s.bin[3][bin], (uint32_t)(tb_ex2(fminf((x - high) * s.scale, 0.0f)) * most));
+                    for (int e = 0; e < width; e++) {
+                        const float x = tb_element<dtype>(v[j], e);
+                        if (!(x >= low && x <= high)) continue;
+                        const uint32_t key = law_key(x),
+                                       bin = by_key ? (key_high - key) >> shift
+                                                    : (uint32_t)fminf((high - x) * inverse, (float)last),
+                                       /* where they all weigh the same the exponent may be no number: then it
+                                        * is 0 */
+                            mass = (uint32_t)(tb_ex2(fminf((x - high) * s.scale, 0.0f)) * most);
+                        if (bin == last) {
+                            rest[0]++;
+                            rest[1] = max(rest[1], ~key);
+                            rest[2] = max(rest[2], key);
+                            rest[3] += mass;
+                            continue;
+                        }
+                        atomicAdd(&s.bin[0][bin], 1u);
+                        atomicMax(&s.bin[1][bin], ~key);
+                        atomicMax(&s.bin[2][bin], key);
+                        atomicAdd(&s.bin[3][bin], mass);
+                    }
                 }
+            }
+        }
+        __syncwarp();
+        rest[0] = tb_warp_sum(rest[0]);
+        rest[1] = tb_warp_max(rest[1]);
+        rest[2] = tb_warp_max(rest[2]);
+        rest[3] = tb_warp_sum(rest[3]);
+        if (tb_lane() == 0 && rest[0]) {
+            atomicAdd(&s.bin[0][last], rest[0]);
+            atomicMax(&s.bin[1][last], rest[1]);
+            atomicMax(&s.bin[2][last], rest[2]);
+            atomicAdd(&s.bin[3][last], rest[3]);
         }
         return tb_ex2((high - s.maximum) * s.scale) / most;
     }
@@ -461,7 +544,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     {
         shared &s = all();
         const float maximum = s.maximum, scale = s.scale;
-        const uint32_t n = min(s.pushed, (uint32_t)CAP);
+        const uint32_t n = min(s.pushed, s.limit);
         for (uint32_t i = threadIdx.x; i < n; i += NT) {
             uint2 a = s.list[i];
             float x = law_float(a.x);

@@ -15,96 +15,189 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
 
     /* ---- the bracket ---- */
 
-    /* The least value of the sample. */
-    static __device__ __noinline__ void find_least(uint32_t turn)
+    /* What the threads of a block agree upon in guess(). */
+    enum { MARK_LOW, MARK_HIGH, MARK_FIRST, MARK_LAST, MARK_LEAST };
+
+    /* The square root of x >= 0, about. */
+    static TB_MEMBER float root(float x)
     {
-        shared &s = W::all();
-        const int lane = (int)tb_lane(), warp = (int)tb_warp();
-        const chunk c = W::chunk_of(s.slice, warp);
-        float least = LAW_INF;
-#pragma unroll 2
-        for (int j = 0; j < c.loads; j += TB_WIDE_SAMPLE) {
-            uint4 v = W::fetch(c, j);
-#pragma unroll
-            for (int e = 0; e < width; e++) {
-                float x = tb_element<dtype>(v, e);
-                least = x >= TB_LEAST ? fminf(least, x) : least;
-            }
-        }
-        uint32_t key = tb_warp_min(law_key(least));
-        W::send(turn, make_uint4(key, 0, 0, 0), make_uint4(0, 0, 0, 0));
-        const uint4(*word)[2] = W::receive(turn);
-        if (warp == 0) {
-            for (int i = lane; i < ROW_WARPS; i += 32) key = min(key, word[i][0].x);
-            key = tb_warp_min(key);
-            if (lane == 0) s.least = law_key_value(key);
-        }
-        __syncthreads();
+        return tb_ex2(0.5f * __log2f(x));
     }
 
-    /* From a merged histogram of the sample, bin by thread: around the k-th token, and around the value below
-     * which `tail` lies, the upper one of the two. `tail` is of the weights relative to the greatest;
-     * negative: of their sum. `each` tokens stand behind one of the sample, `unit` behind one of its mass.
+    /* A bracket by a sample of the row, the same in all of its blocks, which so need not talk: between which
+     * values of [bottom, top] the boundary probably is. It is where k tokens, or `mass` in weights of the
+     * greatest token, lie above it, of those from `top` down; or, with `below`, where `mass` lies under it, of
+     * the tokens from `bottom` up, and a negative mass is a share of theirs.
      *
-     * A sample of one in S: of the sum of the weights below a value it errs by about sqrt((S - 1) * w *
-     * tail), w the weight at the value, since none of them is greater; of the number above by sqrt((S - 1) *
-     * k). Four times that is allowed, as far as the lists reach. */
-    static __device__ __noinline__ tb_wide_bracket guess(uint4 bin, float each, float unit, float bottom,
-                                                         uint32_t k, bool has_mass, float tail)
+     * With each token in a sample of one in S the sum of the weights of a set errs by about the root of (S -
+     * 1) * (sum of w^2), and, as the sample has one in S of the row whatever it has of the set, of less than
+     * that: see docs/gpu.md. 4.4 times that is allowed, or 3 where the lists are too short. */
+    static __device__ __noinline__ tb_wide_bracket guess(float bottom, float top, uint32_t k, bool by_mass,
+                                                         bool below, float mass)
     {
         shared &s = W::all();
-        constexpr float MOST = 0.375f * W::ROW_CAPACITY;
-        const float top = s.greatest, high = law_key_value(bin.z), low = law_key_value(~bin.y);
-        unit *= each;
-        uint32_t n, m, tokens, total;
-        W::template scan<uint32_t>(bin.x, bin.w, &n, &m, &tokens, &total);
-        auto inside = [](float wanted, uint32_t limit) { return wanted >= 1.0f && wanted <= (float)limit; };
-        /* tells all where the token, or the unit of mass, of some number is */
-        auto mark = [&](float wanted, uint32_t before, uint32_t own, uint32_t limit, int which) {
-            if (!inside(wanted, limit)) return;
-            uint32_t number = min((uint32_t)wanted, limit) - 1;
-            if (number < before || number - before >= own) return;
-            float x = high - (high - low) * ((float)(number - before) / (float)own);
-            tb_wide_edge edge = {fminf(high, fmaxf(low, x)), n + bin.x};
-            s.edge[which] = edge;
-        };
-        auto marked = [&](float wanted, uint32_t limit, int which) {
-            tb_wide_edge beyond = {wanted < 1.0f ? top : bottom, wanted < 1.0f ? 0u : tokens};
-            return inside(wanted, limit) ? s.edge[which] : beyond;
-        };
-        const float under = tail < 0.0f ? -tail * (float)total : tail / unit, over = (float)total - under;
-        float margin = 0.0f;
-        if (has_mass) {
-            mark(over, m, bin.w, total, 0);
-            __syncthreads();
-            float w = tb_ex2((marked(over, total, 0).x - s.maximum) * s.scale);
-            margin = fminf(4.0f * sqrtf((each - 1.0f) * w * (under * unit)) + 2.0f * w, MOST * w) / unit;
-            mark(over + margin, m, bin.w, total, 1);
-            mark(over - margin, m, bin.w, total, 2);
+        constexpr int BINS = 4 * TB_WIDE_BINS, VECTORS = (C == 1 ? 8192 : 4096) / width, EACH = VECTORS / NT;
+        const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
+        uint32_t *const bins = s.bin[0];
+        const uint32_t vectors = s.slice.end, whole_first = s.slice.whole_first,
+                       whole = s.slice.whole_end - whole_first;
+        const bool all = vectors <= (uint32_t)VECTORS;
+        const float each = all ? 1.0f : (float)vectors * (1.0f / VECTORS);
+        uint4 v[EACH];
+#pragma unroll
+        for (int j = 0; j < EACH; j++) { /* two neighbours, a sector of memory, of so many */
+            constexpr uint32_t none = tb_minus_infinity<dtype>();
+            uint32_t at = (uint32_t)(tid + j * NT);
+            if (!all) at = (at >> 1) * (vectors >> 1) / (VECTORS / 2) * 2 + (at & 1);
+            v[j] = make_uint4(none, none, none, none);
+            if (at - whole_first < whole) v[j] = tb_load_stream(s.slice.base + (size_t)at * 16);
         }
-        const float number = (float)k / each,
-                    spread = fminf(4.0f * sqrtf((each - 1.0f) * (float)k) + 4.0f * each, MOST) / each;
-        if (k != TB_NO_LIMIT) {
-            mark(number + spread, n, bin.x, tokens, 3);
-            mark(number - spread, n, bin.x, tokens, 4);
+        if (s.infinite)
+#pragma unroll
+            for (int j = 0; j < EACH; j++) v[j] = tb_only_infinite<dtype>(v[j]);
+        if (tid < 8) s.mark[tid] = tid == MARK_LOW || tid == MARK_FIRST || tid == MARK_LEAST ? ~0u : 0u;
+        __syncthreads();
+        auto each_value = [&](auto f) {
+#pragma unroll
+            for (int j = 0; j < EACH; j++)
+#pragma unroll
+                for (int e = 0; e < width; e++) f(tb_element<dtype>(v[j], e));
+        };
+        float least = s.least;
+        if (s.seek_least) {
+            uint32_t key = ~0u;
+            each_value([&](float x) { key = x >= bottom ? min(key, law_key(x)) : key; });
+            key = tb_warp_min(key);
+            if (lane == 0) atomicMin(&s.mark[MARK_LEAST], key);
+            __syncthreads();
+            least = law_key_value(min(s.mark[MARK_LEAST], law_key(top)));
+        }
+        const float maximum = s.maximum, scale = s.scale;
+        float range = fminf(top - bottom, 0x1p125f);
+        if (least < top) range = fminf(range, top - least);
+        if (scale > 0.0f) range = fminf(range, TB_WIDE_DEPTH / scale);
+        const float inverse = __fdividef(BINS - 0.1f, range), step = range * (1.0f / (BINS - 0.1f));
+        float rest = 0.0f; /* of the mass: what is under the range */
+        each_value([&](float x) {
+            const float at = (top - x) * inverse;
+            const bool inside = x >= bottom && x <= top;
+            if (inside && at < (float)BINS) atomicAdd(&bins[(uint32_t)at], 1u);
+            if (inside && !(at < (float)BINS)) rest += tb_ex2(fminf((x - maximum) * scale, 0.0f));
+        });
+        __syncwarp();
+#pragma unroll
+        for (int d = 1; d < 32; d *= 2) rest += __shfl_xor_sync(TB_WHOLE_WARP, rest, d);
+        if (lane == 0) s.rest[warp] = rest;
+        __syncthreads();
+        auto edge = [&](uint32_t i) { return i ? fmaxf(bottom, top - (float)i * step) + 0.0f : top; };
+        uint32_t number[4], n = 0;
+        float weight[4], m = 0.0f, q = 0.0f; /* sums of weights, and of their squares */
+        if (tid < TB_WIDE_BINS) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                number[i] = bins[tid * 4 + i];
+                weight[i] =
+                    tb_ex2(fminf((top - ((float)(tid * 4 + i) + 0.5f) * step - maximum) * scale, 0.0f));
+                n += number[i];
+                m += (float)number[i] * weight[i];
+                q += (float)number[i] * weight[i] * weight[i];
+            }
+            uint32_t n_upto = tb_warp_scan(n);
+            float m_upto = tb_warp_scan_float(m), q_upto = tb_warp_scan_float(q);
+            if (lane == 31) s.part[warp] = make_uint4(n_upto, 0, law_bits(m_upto), law_bits(q_upto));
+            n = n_upto - n, m = m_upto - m, q = q_upto - q;
         }
         __syncthreads();
-        tb_wide_bracket out = {bottom, bottom};
-        uint32_t above = tokens; /* down to the lower end, about */
-        if (has_mass) {
-            tb_wide_edge edge = marked(over + margin, total, 1);
-            out.low = fmaxf(bottom, edge.x);
-            above = edge.count;
-            out.high = marked(over - margin, total, 2).x;
+        uint32_t tokens = 0;
+        float m_all = 0.0f, q_all = 0.0f;
+#pragma unroll
+        for (int i = 0; i < TB_WIDE_BINS / 32; i++) {
+            const uint4 x = s.part[i];
+            if (i == warp) n += tokens, m += m_all, q += q_all;
+            tokens += x.x;
+            m_all += law_float(x.z);
+            q_all += law_float(x.w);
         }
-        if (k != TB_NO_LIMIT) {
-            tb_wide_edge edge = marked(number + spread, tokens, 3);
-            if (edge.x > out.low) out.low = edge.x;
-            above = min(above, edge.count);
-            out.high = fmaxf(out.high, marked(number - spread, tokens, 4).x);
+        rest = lane < W::WARPS ? s.rest[lane] : 0.0f;
+#pragma unroll
+        for (int d = 1; d < W::WARPS; d *= 2) rest += __shfl_xor_sync(TB_WHOLE_WARP, rest, d);
+        rest = __shfl_sync(TB_WHOLE_WARP, rest, 0);
+        const float total = (m_all + rest) * each, wanted = below && mass < 0.0f ? -mass * total : mass,
+                    spread = each - 0.9f, share = __fdividef(1.0f, (float)s.slice.length),
+                    blur = 0.35f * step * scale, /* of a weight, as that of its bin: ln2 / 2 */
+            room = (float)(C * s.limit);
+        uint32_t from, to;
+        bool close;
+#pragma unroll 1
+        for (float z = 4.4f;; z = 3.0f) {
+            if (tid < TB_WIDE_BINS) {
+                uint32_t low = ~0u, high = 0, n_upto = n;
+                float m_upto = m, q_upto = q;
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const float w = weight[i];
+                    n_upto += number[i];
+                    m_upto += (float)number[i] * w;
+                    q_upto += (float)number[i] * w * w;
+                    if (z > 4.0f) bins[tid * 4 + i] = n_upto;
+                    const uint32_t at = tid * 4 + i + 1;
+                    /* is there enough above the bin's lower end, or too little, for sure */
+                    bool enough = false, little = true;
+                    if (k != TB_NO_LIMIT) {
+                        const float count = (float)n_upto * each,
+                                    off = z * root(spread * (fmaxf(count - count * count * share, 0.0f) + each));
+                        const float over = count - (float)k;
+                        enough = over >= off;
+                        little = over <= -off;
+                    }
+                    if (by_mass) {
+                        const float sum = below ? total - m_upto * each : m_upto * each,
+                                    squares = (below ? q_all - q_upto + rest * w : q_upto) * each,
+                                    off = blur * sum + z * root(spread * (fmaxf(squares - sum * sum * share, 0.0f) +
+                                                                          2.0f * each * w * w));
+                        const float over = below ? wanted - sum : sum - wanted;
+                        enough |= over >= off;
+                        little &= over <= -off;
+                    }
+                    if (enough) low = min(low, at);
+                    if (little) high = max(high, at);
+                }
+                low = tb_warp_min(low);
+                high = tb_warp_max(high);
+                if (lane == 0) atomicMin(&s.mark[MARK_LOW], low), atomicMax(&s.mark[MARK_HIGH], high);
+            }
+            __syncthreads();
+            from = min(s.mark[MARK_LOW], BINS + 1u);
+            to = min(s.mark[MARK_HIGH], BINS - 1u);
+            if (from <= to) from = to + 1;
+            const uint32_t upto = from > BINS ? tokens : bins[from - 1];
+            if ((float)upto * each <= 0.6f * room) to = 0; /* all of them fit the lists */
+            close = (float)(upto - (to ? bins[to - 1] : 0u)) * each <= 0.9f * room;
+            if (close || z < 4.0f) break;
+            __syncthreads();
+            if (tid == 0) s.mark[MARK_LOW] = ~0u, s.mark[MARK_HIGH] = 0;
+            __syncthreads();
         }
-        if ((float)above * each <= 0.6f * W::ROW_CAPACITY) out.high = top; /* all of them fit the lists */
-        out.high = fmaxf(out.high, out.low);
+        tb_wide_bracket out = {from <= BINS           ? edge(from)
+                               : k != TB_NO_LIMIT ? bottom
+                                                  : fmaxf(bottom, top - range) + 0.0f,
+                               edge(to)};
+        if (!close) { /* one value only? */
+            uint32_t first = ~0u, last = 0;
+            each_value([&](float x) {
+                const bool inside = x >= out.low && x <= out.high;
+                if (inside) first = min(first, law_key(x)), last = max(last, law_key(x));
+            });
+            first = tb_warp_min(first);
+            last = tb_warp_max(last);
+            if (lane == 0) atomicMin(&s.mark[MARK_FIRST], first), atomicMax(&s.mark[MARK_LAST], last);
+            __syncthreads();
+            if (s.mark[MARK_FIRST] == s.mark[MARK_LAST]) out.low = out.high = law_key_value(s.mark[MARK_LAST]);
+        }
+        __syncthreads();
+        if (tid < TB_WIDE_BINS)
+#pragma unroll
+            for (int i = 0; i < 4; i++) bins[tid * 4 + i] = 0;
         return out;
     }
 
@@ -120,7 +213,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         const float wanted = target == TB_NO_MASS ? LAW_INF : (float)target * 0x1p-40f;
 #pragma unroll 1
         for (int round = 0;; round++) {
-            const float unit = W::fill_range(low, high, 1, round & 1);
+            const float unit = W::fill_range(low, high, round & 1);
             uint4 bin = W::template merge<false>((*turn)++ & 1);
             uint32_t n, m, tokens, total;
             W::template scan<uint32_t>(bin.x, bin.w, &n, &m, &tokens, &total);
@@ -149,7 +242,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
             const tb_wide_found found = s.found;
             low = found.low;
             high = found.high;
-            if (found.held <= (uint32_t)CAP || low == high) return {low, high};
+            if (found.held <= s.limit || low == high) return {low, high};
             start += found.count;
             start_mass += (float)found.mass * unit;
         }
@@ -157,13 +250,12 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
 
     /* ---- equal tokens, counted ---- */
 
-    /* Of the tokens equal to x in this warp's chunk: index of the number-th (from 0), 0xffffffff if there are
-     * not so many; and how many have an index above `last`. */
-    static __device__ __noinline__ uint2 count_ties(float x, uint32_t number, uint32_t last)
+    /* Of the tokens equal to x in a piece: index of the number-th (from 0), 0xffffffff if there are not so
+     * many; and how many have an index above `last`. */
+    static __device__ __noinline__ uint2 count_ties(int piece, float x, uint32_t number, uint32_t last)
     {
         const shared &s = W::all();
-        const int warp = (int)tb_warp();
-        const chunk c = W::chunk_of(s.slice, warp);
+        const chunk c = W::piece_of(s.slice, piece);
         uint32_t before = 0, beyond = 0, index = 0xffffffffu;
 #pragma unroll 1
         for (int j = 0; j < c.loads; j++) {
@@ -189,24 +281,25 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         return make_uint2(index, tb_warp_sum(beyond));
     }
 
-    /* Index of the number-th, from 0, of the row's tokens equal to x; the words' last numbers are theirs. */
-    static __device__ __noinline__ uint32_t find_tie(const uint4 (*word)[2], float x, uint32_t number,
+    /* Index of the number-th, from 0, of the row's tokens equal to x, which are those that the look found
+     * between the bracket's ends. */
+    static __device__ __noinline__ uint32_t find_tie(const typename W::words *word, float x, uint32_t number,
                                                      uint32_t &words)
     {
-        const int lane = (int)tb_lane(), me = W::block() * WARPS + (int)tb_warp();
-        uint32_t before = 0;
-        for (int i = lane; i < me; i += 32) before += word[i][0].w;
-        before = tb_warp_sum(before);
-        uint32_t own = word[me][0].w, index = 0xffffffffu;
-        if (number >= before && number - before < own)
-            index = count_ties(x, number - before, TB_LAST_INDEX).x;
-        /* the words of the look stay as they are: these go with them */
-        uint4 a = word[me][0];
-        W::send(words++, a, make_uint4(index, 0, 0, 0));
-        const uint4(*all)[2] = W::receive(words - 1);
-        __syncthreads();
+        const int lane = (int)tb_lane();
+        uint32_t index = 0xffffffffu;
+#pragma unroll 1
+        for (int i = 0; i < W::PIECES; i++) {
+            const int me = W::number(i);
+            uint32_t before = 0;
+            for (int j = lane; j < me; j += 32) before += word->piece[j].w;
+            before = tb_warp_sum(before);
+            if (number >= before && number - before < word->piece[me].w)
+                index = count_ties(me, x, number - before, TB_LAST_INDEX).x;
+        }
+        const typename W::words *all = W::say(words, make_uint4(index, 0, 0, 0));
         uint32_t last = 0xffffffffu;
-        for (int i = lane; i < ROW_WARPS; i += 32) last = min(last, all[i][1].x);
+        for (int i = lane; i < ROW_WARPS; i += 32) last = min(last, all->warp[i].x);
         return tb_warp_min(last);
     }
 
