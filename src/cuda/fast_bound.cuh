@@ -98,7 +98,6 @@ template <class S> TB_DEV float tb_bound_by_folds(S &s, uint32_t k)
  * frequent tokens lie together. So for a mass each group counts by its sum, in sixteenths of its maximum's
  * weight, which is a little more than what of it will reach the bound: `wanted` has a margin for that, and
  * the bound lets TB_FEWEST groups pass, since of very few such sums may be far more. */
-#define TB_PARTS 16
 #define TB_FEWEST 24
 
 template <int C, int NT, int TRY, class S>
@@ -113,22 +112,12 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         for (int i = tid; i < 256; i += SEEKERS) s.group_count[i] = 0;
         tb_seek_barrier<NT>();
     }
-    static_assert(TB_MAX_GROUPS * NT <= 32 * SEEKERS, "a bit for each of a thread's");
-    uint32_t bits = 0;
-#pragma unroll 4
-    for (int j = 0; j * SEEKERS < maxima; j++) {
-        const int i = tid + j * SEEKERS;
-        bits |= (i < maxima && s.group[i] >= least) ? 1u << j : 0u;
-    }
-#pragma unroll 1
-    for (; bits; bits &= bits - 1) {
-        const int i = tid + (__ffs((int)bits) - 1) * SEEKERS;
+    const bool by_sums = k == TB_OFF && !group_shift;
+    for (int i = tid; i < maxima; i += SEEKERS) {
         const float m = s.group[i];
-        uint32_t parts = TB_PARTS;
-        if (k == TB_OFF && !group_shift)
-            parts = (uint32_t)(s.tile_sums()[i] * tb_ex2(__fmaf_rn(-m, c, tb_reference_exponent(m, c))) *
-                               TB_PARTS);
-        tb_shared_red(&s.group_count[min(255, (int)((maximum - m) * bins))], parts);
+        if (m >= least)
+            atomicAdd(&s.group_count[min(255, (int)((maximum - m) * bins))],
+                      by_sums ? (uint32_t)s.group_parts()[i] : (uint32_t)TB_PARTS);
     }
     tb_seek_barrier<NT>();
     if (C > 1) {

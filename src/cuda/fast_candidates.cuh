@@ -231,10 +231,10 @@ TB_DEV uint4 tb_reload(const tb_fast_slice &slice, const uint4 *stage, uint32_t 
 /*
  * The candidates, from the groups whose maximum reaches the bound: weighed at once where the block is alone,
  * else sent to the leader. Greedy: how many elements reach the bound, and the first of them. The groups go to
- * a list, and then are looked at a vector a lane. Where nothing is caught, and memory is far, it is a list of
- * the block, so that all warps have as many, and wait once; else each warp has its own. `warps`: of these, a
- * bit each, the others' candidates are there already. By all that seek; the groups of the warp that works out
- * the interval are shared out.
+ * a list, and then are looked at a vector a lane. Where they come from memory it is a list of the block, so
+ * that all warps have as many, and wait once; else each warp has its own. `warps`: of these, a bit each, the
+ * others' candidates are there already. By all that seek; the groups of the warp that works out the interval
+ * are shared out.
  */
 template <int dtype, int C, int NT, int U, bool STAGED, class S>
 TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint32_t tiles, int group_shift,
@@ -243,7 +243,7 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
     constexpr int SEEKING = S::WARPS - 1, BATCH = 2, AT_ONCE = 32 / U, width = tb_fast_vector<dtype>::width;
     constexpr uint32_t ROOM = C == 1 ? S::CAPACITY : S::SEGMENT, none = tb_minus_infinity<dtype>();
     static_assert(TB_MAX_GROUPS + (TB_MAX_GROUPS + SEEKING - 1) / SEEKING <= 32, "");
-    constexpr bool TOGETHER = !STAGED && !S::CATCH;
+    constexpr bool TOGETHER = !STAGED;
     constexpr int LIST = TOGETHER ? S::LIST : S::LIST / S::WARPS, STEP = TOGETHER ? SEEKING : 1;
     const int lane = (int)tb_lane(), my = tb_seeker() >> 5;
     const int groups = (int)((tiles + (1u << group_shift) - 1) >> group_shift);

@@ -12,6 +12,7 @@
 #define TB_BINS 128         /* of candidates, in value and in index */
 #define TB_COUNT_AT 52      /* counts of candidates above their masses, at most 2^51, in one number */
 #define TB_KEPT 0x80000000u /* marks the index of a token that is kept */
+#define TB_PARTS 16         /* in which a group's sum counts, of its maximum's weight */
 #define TB_MAX_GROUPS 16    /* of a thread */
 
 typedef struct __align__(16) tb_fast_token
@@ -172,11 +173,11 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     unsigned long long depth_first, depth_last, base_mass;
     double own_taken;
 
-    /* The tiles' f32 sums, as tb_tile_sum has them, until the candidates need the memory. */
-    TB_MEMBER float *tile_sums()
+    /* The groups' sums, in parts of their maxima's weights, until the candidates need the memory. */
+    TB_MEMBER uint16_t *group_parts()
     {
-        static_assert(sizeof token >= sizeof group, "");
-        return (float *)token;
+        static_assert(2 * sizeof token >= sizeof group, "");
+        return (uint16_t *)token;
     }
 
     /* Frees the memory for other uses, by one thread, when all of the block are done with it. */

@@ -143,7 +143,9 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         auto add = [&](const uint4(&v)[U], float m, uint32_t t) {
             float r = tb_reference_exponent(m, c), both = fmaxf(reference, r),
                   tile = tb_tile_sum<dtype, U>(v, c, r);
-            s.tile_sums()[min(t, TB_MAX_GROUPS - 1u) * NT + tid] = tile; /* of use where a group is a tile */
+            /* of use where a group is a tile */
+            s.group_parts()[min(t, TB_MAX_GROUPS - 1u) * NT + tid] =
+                (uint16_t)(tile * tb_ex2(__fmaf_rn(-m, c, r)) * TB_PARTS);
             sum = sum * (double)tb_power(reference - both) + (double)(tile * tb_power(r - both));
             reference = both;
         };
