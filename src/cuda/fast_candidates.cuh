@@ -221,9 +221,10 @@ TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int grou
 #pragma unroll 1
         for (int g = my, b = TB_MAX_GROUPS; g < groups; g += SEEKING, b++)
             bits |= s.group[g * NT + TB_INTERVAL_WARP * 32 + lane] >= bound ? 1u << b : 0u;
-    /* Groups, of one candidate at least each, for more than half of the warp's share of the list: to leave the
-     * row is faster than to read them again. */
-    if (C == 1 && !greedy && tb_warp_sum((uint32_t)__popc(bits)) * SEEKING * 2 > ROOM) {
+    /* So many groups, of one candidate at least each, that to leave the row is faster than to read them
+     * again.
+     */
+    if (C == 1 && !greedy && tb_warp_sum((uint32_t)__popc(bits)) * SEEKING > 1024) {
         if (lane == 0) tb_shared_add(&s.own_pushed, ROOM + 1);
         bits = 0;
     }

@@ -10,7 +10,8 @@
 extern __shared__ __align__(128) unsigned char tb_wide_bytes[];
 
 #define TB_WIDE_BINS 256
-#define TB_WIDE_PIECES 128  /* of a row; no thread has 4096 elements of one, so that 32-bit sums of digits hold */
+#define TB_WIDE_PIECES                                                                                       \
+    128 /* of a row; no thread has 4096 elements of one, so that 32-bit sums of digits hold */
 #define TB_WIDE_DEPTH 41.0f /* t below it: no weight */
 #define TB_NO_LIMIT 0xffffffffu
 #define TB_NO_MASS (~(uint64_t)0)
@@ -119,10 +120,10 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         alignas(16) uint32_t
             bin[4][TB_WIDE_BINS]; /* of this block; clear when not in use; not uint4, which share banks */
         uint4 in[C > 1 ? TB_WIDE_BINS / C : 1][C]; /* of all blocks, this block's share */
-        uint4 all[TB_WIDE_BINS];       /* of the row */
-        uint4 part[TB_WIDE_BINS / 32]; /* of a scan */
-        float rest[WARPS];             /* of a sample's mass */
-        uint32_t mark[8];              /* of guess() */
+        uint4 all[TB_WIDE_BINS];                   /* of the row */
+        uint4 part[TB_WIDE_BINS / 32];             /* of a scan */
+        float rest[WARPS];                         /* of a sample's mass */
+        uint32_t mark[8];                          /* of guess() */
         tb_wide_found found;
         tb_wide_sums sums;
         uint2 list[CAP]; /* value bits, index | piece of the block << 22 */
@@ -342,8 +343,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     }
 
     /* The exact look: mass and count of the tokens >= low, mass of all; those in [low, high] are counted and,
-     * where `collect` says so, listed. Tells { mass, count, of [low, high] } of each piece, and then { mass of
-     * all } of each warp. */
+     * where `collect` says so, listed. Tells { mass, count, of [low, high] } of each piece, and then { mass
+     * of all } of each warp. */
     template <bool FAST> static TB_MEMBER void look_at(float low, float high, bool collect, uint32_t turn)
     {
         shared &s = all();

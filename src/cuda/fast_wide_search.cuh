@@ -26,12 +26,12 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
 
     /* A bracket by a sample of the row, the same in all of its blocks, which so need not talk: between which
      * values of [bottom, top] the boundary probably is. It is where k tokens, or `mass` in weights of the
-     * greatest token, lie above it, of those from `top` down; or, with `below`, where `mass` lies under it, of
-     * the tokens from `bottom` up, and a negative mass is a share of theirs.
+     * greatest token, lie above it, of those from `top` down; or, with `below`, where `mass` lies under it,
+     * of the tokens from `bottom` up, and a negative mass is a share of theirs.
      *
      * With each token in a sample of one in S the sum of the weights of a set errs by about the root of (S -
      * 1) * (sum of w^2), and, as the sample has one in S of the row whatever it has of the set, of less than
-     * that: see docs/gpu.md. 4.4 times that is allowed, or 3 where the lists are too short. */
+     * that: see docs/gpu.md. 4.4 times that is allowed, or down to 3.3 where the lists are too short. */
     static __device__ __noinline__ tb_wide_bracket guess(float bottom, float top, uint32_t k, bool by_mass,
                                                          bool below, float mass)
     {
@@ -129,7 +129,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         uint32_t from, to;
         bool close;
 #pragma unroll 1
-        for (float z = 4.4f;; z = 3.0f) {
+        for (float z = 4.4f;; z -= 0.55f) {
             if (tid < TB_WIDE_BINS) {
                 uint32_t low = ~0u, high = 0, n_upto = n;
                 float m_upto = m, q_upto = q;
@@ -145,7 +145,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
                     bool enough = false, little = true;
                     if (k != TB_NO_LIMIT) {
                         const float count = (float)n_upto * each,
-                                    off = z * root(spread * (fmaxf(count - count * count * share, 0.0f) + each));
+                                    off = z *
+                                          root(spread * (fmaxf(count - count * count * share, 0.0f) + each));
                         const float over = count - (float)k;
                         enough = over >= off;
                         little = over <= -off;
@@ -153,8 +154,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
                     if (by_mass) {
                         const float sum = below ? total - m_upto * each : m_upto * each,
                                     squares = (below ? q_all - q_upto + rest * w : q_upto) * each,
-                                    off = blur * sum + z * root(spread * (fmaxf(squares - sum * sum * share, 0.0f) +
-                                                                          2.0f * each * w * w));
+                                    off = blur * sum +
+                                          z * root(spread * (fmaxf(squares - sum * sum * share, 0.0f) +
+                                                             2.0f * each * w * w));
                         const float over = below ? wanted - sum : sum - wanted;
                         enough |= over >= off;
                         little &= over <= -off;
@@ -173,12 +175,12 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
             const uint32_t upto = from > BINS ? tokens : bins[from - 1];
             if ((float)upto * each <= 0.6f * room) to = 0; /* all of them fit the lists */
             close = (float)(upto - (to ? bins[to - 1] : 0u)) * each <= 0.9f * room;
-            if (close || z < 4.0f) break;
+            if (close || z < 3.5f) break;
             __syncthreads();
             if (tid == 0) s.mark[MARK_LOW] = ~0u, s.mark[MARK_HIGH] = 0;
             __syncthreads();
         }
-        tb_wide_bracket out = {from <= BINS           ? edge(from)
+        tb_wide_bracket out = {from <= BINS       ? edge(from)
                                : k != TB_NO_LIMIT ? bottom
                                                   : fmaxf(bottom, top - range) + 0.0f,
                                edge(to)};
@@ -192,7 +194,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
             last = tb_warp_max(last);
             if (lane == 0) atomicMin(&s.mark[MARK_FIRST], first), atomicMax(&s.mark[MARK_LAST], last);
             __syncthreads();
-            if (s.mark[MARK_FIRST] == s.mark[MARK_LAST]) out.low = out.high = law_key_value(s.mark[MARK_LAST]);
+            if (s.mark[MARK_FIRST] == s.mark[MARK_LAST])
+                out.low = out.high = law_key_value(s.mark[MARK_LAST]);
         }
         __syncthreads();
         if (tid < TB_WIDE_BINS)
