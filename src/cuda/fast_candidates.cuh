@@ -276,9 +276,9 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
         }
         all_here();
         const int listed = (int)*(volatile uint32_t *)length, count = min(listed, LIST) << group_shift;
-        /* Groups, of one candidate at least each, for half of the room: more than that would not fit, and to
-         * leave the row is faster than to read them again. */
-        if (C == 1 && !greedy && (uint32_t)listed * (TOGETHER ? 2 : 2 * SEEKING) > ROOM) {
+        /* So many groups, of one candidate at least each, that to leave the row is faster than to read them
+         * again. */
+        if (C == 1 && !greedy && listed * (TOGETHER ? 1 : SEEKING) > 1024) {
             if (lane == 0) tb_shared_add(&s.own_pushed, ROOM + 1);
             break;
         }

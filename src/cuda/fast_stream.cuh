@@ -355,7 +355,11 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 bound = tb_bound_by_histogram<C, NT, 1, S>(maximum, least, c, maxima, k, wanted, group_shift);
             if (bound == -LAW_INF) bound = bound_w > TB_LEAST ? bound_w : least;
         } else if (!all) {
-            bound = bound_w;
+            /* where all folds reach it there are mostly many more tokens than the lists hold */
+            float lowest = LAW_INF;
+#pragma unroll
+            for (int i = lane; i < FOLDS; i += 32) lowest = fminf(lowest, s.fold[i]);
+            bound = __all_sync(TB_WHOLE_WARP, lowest >= bound_w) && w ? LAW_INF : bound_w;
         }
         if (tid == 0) {
             s.bound = bound;

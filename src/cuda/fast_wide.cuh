@@ -8,8 +8,9 @@
  *   of the tokens between the two values. Whether the boundary is between them is now known exactly.
  *   If it is: found in the list, by digits of the order's key with exact masses.
  *   If not, another sample, of the side where it is. If that fails, or if the list was too short: a histogram
- *   of all tokens there, a narrower bracket, and the exact look again. Each round leaves a smaller interval, by keys every other time.
- *   A bracket of one value needs no list: its tokens weigh the same, and their number says all.
+ *   of all tokens there, a narrower bracket, and the exact look again. Each round leaves a smaller interval,
+ * by keys every other time. A bracket of one value needs no list: its tokens weigh the same, and their number
+ * says all.
  * - Draw: the kept mass of the pieces, in index order; the piece, the load, the token.
  *
  * The chain: fewer than k greater tokens, weight at least w, mass of the greater ones less than the target.
@@ -239,8 +240,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                     bracket = {bottom, bottom};
                 } else if (from_top && !guessed) {
                     guessed = true;
-                    bracket = W::guess(from, to, k == TB_NO_LIMIT ? k : k - ceiling_count,
-                                       target != TB_NO_MASS, false, (float)(target - ceiling_mass) * 0x1p-40f);
+                    bracket =
+                        W::guess(from, to, k == TB_NO_LIMIT ? k : k - ceiling_count, target != TB_NO_MASS,
+                                 false, (float)(target - ceiling_mass) * 0x1p-40f);
                 } else {
                     bracket = W::narrow(from, to, from_top, from_top ? ceiling_count : count,
                                         from_top ? ceiling_mass : mass, k, target, &bins);

@@ -10,7 +10,8 @@
 extern __shared__ __align__(128) unsigned char tb_wide_bytes[];
 
 #define TB_WIDE_BINS 256
-#define TB_WIDE_PIECES 128  /* of a row; no thread has 4096 elements of one, so that 32-bit sums of digits hold */
+#define TB_WIDE_PIECES                                                                                       \
+    128 /* of a row; no thread has 4096 elements of one, so that 32-bit sums of digits hold */
 #define TB_WIDE_DEPTH 41.0f /* t below it: no weight */
 #define TB_NO_LIMIT 0xffffffffu
 #define TB_NO_MASS (~(uint64_t)0)
@@ -81,6 +82,18 @@ TB_DEV void tb_wide_add(float x, float low, float high, uint32_t digit_high, uin
         : "f"(x), "f"(low), "f"(high), "r"(digit_high), "r"(digit_low), "r"(bit));
 }
 
+/* A vector to shared memory, which the thread waits for later. */
+TB_DEV void tb_copy_vector(uint4 *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(tb_shared_address(to)), "l"(from)
+                 : "memory");
+}
+
+TB_DEV void tb_copies_wait(void)
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
 /* What the exact look has found. */
 typedef struct tb_wide_sums {
     uint64_t mass, total; /* from the lower end of the bracket up; of the row */
@@ -108,6 +121,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     static_assert(NT >= TB_WIDE_BINS, "a thread for each bin");
     static_assert(PIECES * ROW_WARPS == TB_WIDE_PIECES && PIECES * C <= 32, "each warp has as many pieces");
 
+    static constexpr int SAMPLE = (C == 1 ? 8192 : 4096) / width; /* vectors */
+
     /* What all warps say in an exchange: of each piece, and besides. */
     struct words {
         uint4 piece[TB_WIDE_PIECES]; /* mass, count, count in the bracket */
@@ -119,13 +134,16 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         alignas(16) uint32_t
             bin[4][TB_WIDE_BINS]; /* of this block; clear when not in use; not uint4, which share banks */
         uint4 in[C > 1 ? TB_WIDE_BINS / C : 1][C]; /* of all blocks, this block's share */
-        uint4 all[TB_WIDE_BINS];       /* of the row */
-        uint4 part[TB_WIDE_BINS / 32]; /* of a scan */
-        float rest[WARPS];             /* of a sample's mass */
-        uint32_t mark[8];              /* of guess() */
+        uint4 all[TB_WIDE_BINS];                   /* of the row */
+        uint4 part[TB_WIDE_BINS / 32];             /* of a scan */
+        float rest[WARPS];                         /* of a sample's mass */
+        uint32_t mark[8];                          /* of guess() */
         tb_wide_found found;
         tb_wide_sums sums;
-        uint2 list[CAP]; /* value bits, index | piece of the block << 22 */
+        union {
+            uint2 list[CAP];      /* value bits, index | piece of the block << 22 */
+            uint4 sample[SAMPLE]; /* before it */
+        };
         uint32_t drop_high[PIECES * WARPS], drop_low[PIECES * WARPS], drop_count[PIECES * WARPS];
         tb_fast_chain chain;
         tb_fast_slice slice;
@@ -342,8 +360,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     }
 
     /* The exact look: mass and count of the tokens >= low, mass of all; those in [low, high] are counted and,
-     * where `collect` says so, listed. Tells { mass, count, of [low, high] } of each piece, and then { mass of
-     * all } of each warp. */
+     * where `collect` says so, listed. Tells { mass, count, of [low, high] } of each piece, and then { mass
+     * of all } of each warp. */
     template <bool FAST> static TB_MEMBER void look_at(float low, float high, bool collect, uint32_t turn)
     {
         shared &s = all();

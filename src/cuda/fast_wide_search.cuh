@@ -26,42 +26,45 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
 
     /* A bracket by a sample of the row, the same in all of its blocks, which so need not talk: between which
      * values of [bottom, top] the boundary probably is. It is where k tokens, or `mass` in weights of the
-     * greatest token, lie above it, of those from `top` down; or, with `below`, where `mass` lies under it, of
-     * the tokens from `bottom` up, and a negative mass is a share of theirs.
+     * greatest token, lie above it, of those from `top` down; or, with `below`, where `mass` lies under it,
+     * of the tokens from `bottom` up, and a negative mass is a share of theirs.
      *
      * With each token in a sample of one in S the sum of the weights of a set errs by about the root of (S -
      * 1) * (sum of w^2), and, as the sample has one in S of the row whatever it has of the set, of less than
-     * that: see docs/gpu.md. 4.4 times that is allowed, or 3 where the lists are too short. */
+     * that: see docs/gpu.md. 4.4 times that is allowed, or down to 3.3 where the lists are too short. */
     static __device__ __noinline__ tb_wide_bracket guess(float bottom, float top, uint32_t k, bool by_mass,
                                                          bool below, float mass)
     {
         shared &s = W::all();
-        constexpr int BINS = 4 * TB_WIDE_BINS, VECTORS = (C == 1 ? 8192 : 4096) / width, EACH = VECTORS / NT;
+        constexpr int BINS = 4 * TB_WIDE_BINS, VECTORS = W::SAMPLE, EACH = VECTORS / NT;
         const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
         uint32_t *const bins = s.bin[0];
         const uint32_t vectors = s.slice.end, whole_first = s.slice.whole_first,
                        whole = s.slice.whole_end - whole_first;
         const bool all = vectors <= (uint32_t)VECTORS;
         const float each = all ? 1.0f : (float)vectors * (1.0f / VECTORS);
-        uint4 v[EACH];
-#pragma unroll
+        /* Rolled up where nothing is lost by it: the code comes slower than it runs, once. */
+#pragma unroll 1
         for (int j = 0; j < EACH; j++) { /* two neighbours, a sector of memory, of so many */
             constexpr uint32_t none = tb_minus_infinity<dtype>();
             uint32_t at = (uint32_t)(tid + j * NT);
             if (!all) at = (at >> 1) * (vectors >> 1) / (VECTORS / 2) * 2 + (at & 1);
-            v[j] = make_uint4(none, none, none, none);
-            if (at - whole_first < whole) v[j] = tb_load_stream(s.slice.base + (size_t)at * 16);
+            if (at - whole_first < whole)
+                tb_copy_vector(&s.sample[tid + j * NT], s.slice.base + (size_t)at * 16);
+            else
+                s.sample[tid + j * NT] = make_uint4(none, none, none, none);
         }
-        if (s.infinite)
-#pragma unroll
-            for (int j = 0; j < EACH; j++) v[j] = tb_only_infinite<dtype>(v[j]);
         if (tid < 8) s.mark[tid] = tid == MARK_LOW || tid == MARK_FIRST || tid == MARK_LEAST ? ~0u : 0u;
+        tb_copies_wait();
         __syncthreads();
         auto each_value = [&](auto f) {
+#pragma unroll 1
+            for (int j = 0; j < EACH; j++) {
+                uint4 v = s.sample[tid + j * NT];
+                if (s.infinite) v = tb_only_infinite<dtype>(v);
 #pragma unroll
-            for (int j = 0; j < EACH; j++)
-#pragma unroll
-                for (int e = 0; e < width; e++) f(tb_element<dtype>(v[j], e));
+                for (int e = 0; e < width; e++) f(tb_element<dtype>(v, e));
+            }
         };
         float least = s.least;
         if (s.seek_least) {
@@ -90,27 +93,35 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         if (lane == 0) s.rest[warp] = rest;
         __syncthreads();
         auto edge = [&](uint32_t i) { return i ? fmaxf(bottom, top - (float)i * step) + 0.0f : top; };
-        uint32_t number[4], n = 0;
-        float weight[4], m = 0.0f, q = 0.0f; /* sums of weights, and of their squares */
+        auto weight = [&](int bin) {
+            return tb_ex2(fminf((top - ((float)bin + 0.5f) * step - maximum) * scale, 0.0f));
+        };
+        uint32_t n = 0;
+        float m = 0.0f, q = 0.0f; /* sums of weights, and of their squares */
         if (tid < TB_WIDE_BINS) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                number[i] = bins[tid * 4 + i];
-                weight[i] =
-                    tb_ex2(fminf((top - ((float)(tid * 4 + i) + 0.5f) * step - maximum) * scale, 0.0f));
-                n += number[i];
-                m += (float)number[i] * weight[i];
-                q += (float)number[i] * weight[i] * weight[i];
+#pragma unroll 1
+            for (int i = tid * 4; i < tid * 4 + 4; i++) {
+                const float number = (float)bins[i], w = weight(i);
+                n += bins[i];
+                m += number * w;
+                q += number * w * w;
             }
-            uint32_t n_upto = tb_warp_scan(n);
-            float m_upto = tb_warp_scan_float(m), q_upto = tb_warp_scan_float(q);
+            uint32_t n_upto = n;
+            float m_upto = m, q_upto = q;
+#pragma unroll 1
+            for (int d = 1; d < 32; d *= 2) {
+                const uint32_t a = __shfl_up_sync(TB_WHOLE_WARP, n_upto, d);
+                const float b = __shfl_up_sync(TB_WHOLE_WARP, m_upto, d),
+                            c = __shfl_up_sync(TB_WHOLE_WARP, q_upto, d);
+                if (lane >= d) n_upto += a, m_upto += b, q_upto += c;
+            }
             if (lane == 31) s.part[warp] = make_uint4(n_upto, 0, law_bits(m_upto), law_bits(q_upto));
             n = n_upto - n, m = m_upto - m, q = q_upto - q;
         }
         __syncthreads();
         uint32_t tokens = 0;
         float m_all = 0.0f, q_all = 0.0f;
-#pragma unroll
+#pragma unroll 1
         for (int i = 0; i < TB_WIDE_BINS / 32; i++) {
             const uint4 x = s.part[i];
             if (i == warp) n += tokens, m += m_all, q += q_all;
@@ -122,6 +133,11 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
 #pragma unroll
         for (int d = 1; d < W::WARPS; d *= 2) rest += __shfl_xor_sync(TB_WHOLE_WARP, rest, d);
         rest = __shfl_sync(TB_WHOLE_WARP, rest, 0);
+        if (tid < TB_WIDE_BINS) { /* from now on the bins hold what is in them and above */
+            uint32_t upto = n;
+#pragma unroll
+            for (int i = 0; i < 4; i++) bins[tid * 4 + i] = upto += bins[tid * 4 + i];
+        }
         const float total = (m_all + rest) * each, wanted = below && mass < 0.0f ? -mass * total : mass,
                     spread = each - 0.9f, share = __fdividef(1.0f, (float)s.slice.length),
                     blur = 0.35f * step * scale, /* of a weight, as that of its bin: ln2 / 2 */
@@ -129,23 +145,23 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         uint32_t from, to;
         bool close;
 #pragma unroll 1
-        for (float z = 4.4f;; z = 3.0f) {
+        for (float z = 4.4f;; z -= 0.55f) {
             if (tid < TB_WIDE_BINS) {
                 uint32_t low = ~0u, high = 0, n_upto = n;
                 float m_upto = m, q_upto = q;
-#pragma unroll
+#pragma unroll 1
                 for (int i = 0; i < 4; i++) {
-                    const float w = weight[i];
-                    n_upto += number[i];
-                    m_upto += (float)number[i] * w;
-                    q_upto += (float)number[i] * w * w;
-                    if (z > 4.0f) bins[tid * 4 + i] = n_upto;
+                    const float w = weight(tid * 4 + i), number = (float)(bins[tid * 4 + i] - n_upto);
+                    n_upto = bins[tid * 4 + i];
+                    m_upto += number * w;
+                    q_upto += number * w * w;
                     const uint32_t at = tid * 4 + i + 1;
                     /* is there enough above the bin's lower end, or too little, for sure */
                     bool enough = false, little = true;
                     if (k != TB_NO_LIMIT) {
                         const float count = (float)n_upto * each,
-                                    off = z * root(spread * (fmaxf(count - count * count * share, 0.0f) + each));
+                                    off = z *
+                                          root(spread * (fmaxf(count - count * count * share, 0.0f) + each));
                         const float over = count - (float)k;
                         enough = over >= off;
                         little = over <= -off;
@@ -153,8 +169,9 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
                     if (by_mass) {
                         const float sum = below ? total - m_upto * each : m_upto * each,
                                     squares = (below ? q_all - q_upto + rest * w : q_upto) * each,
-                                    off = blur * sum + z * root(spread * (fmaxf(squares - sum * sum * share, 0.0f) +
-                                                                          2.0f * each * w * w));
+                                    off = blur * sum +
+                                          z * root(spread * (fmaxf(squares - sum * sum * share, 0.0f) +
+                                                             2.0f * each * w * w));
                         const float over = below ? wanted - sum : sum - wanted;
                         enough |= over >= off;
                         little &= over <= -off;
@@ -173,12 +190,12 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
             const uint32_t upto = from > BINS ? tokens : bins[from - 1];
             if ((float)upto * each <= 0.6f * room) to = 0; /* all of them fit the lists */
             close = (float)(upto - (to ? bins[to - 1] : 0u)) * each <= 0.9f * room;
-            if (close || z < 4.0f) break;
+            if (close || z < 3.5f) break;
             __syncthreads();
             if (tid == 0) s.mark[MARK_LOW] = ~0u, s.mark[MARK_HIGH] = 0;
             __syncthreads();
         }
-        tb_wide_bracket out = {from <= BINS           ? edge(from)
+        tb_wide_bracket out = {from <= BINS       ? edge(from)
                                : k != TB_NO_LIMIT ? bottom
                                                   : fmaxf(bottom, top - range) + 0.0f,
                                edge(to)};
@@ -192,7 +209,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
             last = tb_warp_max(last);
             if (lane == 0) atomicMin(&s.mark[MARK_FIRST], first), atomicMax(&s.mark[MARK_LAST], last);
             __syncthreads();
-            if (s.mark[MARK_FIRST] == s.mark[MARK_LAST]) out.low = out.high = law_key_value(s.mark[MARK_LAST]);
+            if (s.mark[MARK_FIRST] == s.mark[MARK_LAST])
+                out.low = out.high = law_key_value(s.mark[MARK_LAST]);
         }
         __syncthreads();
         if (tid < TB_WIDE_BINS)
