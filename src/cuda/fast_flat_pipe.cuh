@@ -31,7 +31,7 @@
 template <int dtype, int C> struct tb_pipe {
     typedef tb_pipe_shared<C> S;
     static constexpr uint32_t width = tb_fast_vector<dtype>::width;
-    static constexpr int PER_LANE = (S::WARPS + 31) / 32;
+    static constexpr int PER_LANE = (S::WARPS + 31) / 32, CHUNKS = TB_PIPE_WARPS / TB_PIPE_LOOKERS;
 
     const tb_cuda_params &params;
     S &s;
@@ -99,7 +99,7 @@ template <int dtype, int C> struct tb_pipe {
                     tb_wait_here(&s.free[i % TB_PIPE_KNOWN / TB_PIPE_GROUP], i / TB_PIPE_KNOWN - 1 & 1);
                 __syncwarp(); /* counts grow in order */
                 if (own != i) continue;
-                if (i >= TB_PIPE_KNOWN) place(i, start, count);
+                if (i >= TB_PIPE_KNOWN) place(i, start, located ? count : 0);
                 tb_pipe_row &to = s.row[i % TB_PIPE_KNOWN];
                 to.scale = temper.mode == LAW_SCALED ? temper.scale : 1.0f;
                 to.least_t = least_t;
@@ -136,50 +136,57 @@ template <int dtype, int C> struct tb_pipe {
     }
 
     /* ---- the warp that copies ---- */
-    TB_MEMBER void fill()
+
+    /* From row turn.row to row `end`. The first rows are asked for one after the other, or all would come at
+     * once, and late. */
+    TB_MEMBER void fill(tb_pipe_turn &turn, tb_pipe_turn &arriving, uint32_t end, uint32_t ahead)
     {
-        const int64_t some = row_of(min((uint32_t)lane, rows - 1));
-        int64_t start, count;
-        tb_gpu_locate(params.call, some, &start, &count);
-        if ((uint32_t)lane < rows) place(lane, start, count);
-        __syncwarp();
-        if (lane == 0) tb_publish(&s.placed, min(rows, TB_PIPE_KNOWN));
-        for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; go_on(turn)) {
-            const tb_pipe_row &row = row_at(&s.placed, turn.row);
+        if (turn.row == 0) {
+            const int64_t row = row_of(min((uint32_t)lane, rows - 1));
+            int64_t start, count;
+            const bool located = tb_fast_locate(params.call, row, &start, &count);
+            if ((uint32_t)lane < rows) place(lane, start, located ? count : 0);
+            __syncwarp();
+        }
+        for (; turn.row < end; go_on(turn)) {
+            if (turn.row) tb_wait_row(&s.placed, turn.row);
             if (turn.filling) tb_wait_here(&s.empty[turn.place], turn.filling - 1 & 1);
-            fill_row(row.slice, row.share, turn);
+            const bool wait = !turn.filling && turn.row >= ahead;
+            fill_row(s.row[turn.row % TB_PIPE_KNOWN], turn, wait ? &arriving : nullptr);
+            if (wait) go_on(arriving);
         }
     }
 
-    /* The block's share of a row, in parts as the warps that look have them, an end filled up with -inf. */
-    TB_MEMBER void fill_row(const tb_fast_slice &slice, uint32_t share, const tb_pipe_turn &turn)
+    /* The block's share of a row, an end filled up with -inf, part by part, each when that of an earlier row
+     * has come. */
+    TB_MEMBER void fill_row(const tb_pipe_row &row, const tb_pipe_turn &turn, const tb_pipe_turn *arriving)
     {
-        constexpr uint32_t none = tb_minus_infinity<dtype>(), CHUNKS = TB_PIPE_WARPS / TB_PIPE_LOOKERS;
+        constexpr uint32_t none = tb_minus_infinity<dtype>();
+        const tb_fast_slice &slice = row.slice;
+        const uint32_t share = row.share * TB_PIPE_WARPS, first = min(slice.end, share * rank),
+                       end = min(slice.end, first + share);
         uint4 *to = room_of(turn);
-        const uint32_t first = min(slice.end, share * (rank * TB_PIPE_WARPS)),
-                       end = min(slice.end, first + share * TB_PIPE_WARPS);
         bool wrote = false;
-        if (end % 32 && end == slice.end && first < end) {
-            if (end + lane < (end + 31) / 32 * 32)
-                to[end + lane - first] = make_uint4(none, none, none, none);
-            wrote = true;
-        }
-        if (first < slice.whole_first && first < end) {
-            if (lane == 0) to[0] = tb_load_edge<dtype>(slice.base, 0u - slice.shift, slice.length);
-            wrote = true;
-        }
-        if (end > slice.whole_end && first < end && slice.whole_end >= slice.whole_first) {
-            if (lane == 0)
+        if (first < slice.whole_first || end > slice.whole_end || end % 32) {
+            const uint32_t beyond = end + lane;
+            wrote = first < end;
+            if (wrote && end == slice.end && beyond < (end + 31) / 32 * 32)
+                to[beyond - first] = make_uint4(none, none, none, none);
+            if (wrote && lane == 0 && first < slice.whole_first)
+                to[0] = tb_load_edge<dtype>(slice.base, 0u - slice.shift, slice.length);
+            if (wrote && lane == 0 && end > slice.whole_end && slice.whole_end >= slice.whole_first)
                 to[slice.whole_end - first] =
                     tb_load_edge<dtype>(slice.base + (size_t)slice.whole_end * 16,
                                         slice.whole_end * width - slice.shift, slice.length);
-            wrote = true;
+            __syncwarp();
         }
-        __syncwarp();
-        if (lane < TB_PIPE_LOOKERS) {
-            const uint32_t part = min(end, first + share * CHUNKS * lane),
-                           part_end = min(end, part + share * CHUNKS), inner = max(part, slice.whole_first),
-                           inner_end = min(part_end, slice.whole_end);
+#pragma unroll 1
+        for (int i = arriving ? 0 : TB_PIPE_LOOKERS - 1; i < TB_PIPE_LOOKERS; i++) {
+            if (arriving) tb_wait_here(&s.filled[i][arriving->place], arriving->filling & 1);
+            if (arriving ? lane != i : lane >= TB_PIPE_LOOKERS) continue;
+            const uint32_t part = first + share / TB_PIPE_LOOKERS * lane,
+                           inner = max(part, slice.whole_first),
+                           inner_end = min(min(end, part + share / TB_PIPE_LOOKERS), slice.whole_end);
             tb_copy_in(to + (inner - first), slice.base + (size_t)inner * 16,
                        inner < inner_end ? (inner_end - inner) * 16 : 0, &s.filled[lane][turn.place]);
         }
@@ -187,40 +194,38 @@ template <int dtype, int C> struct tb_pipe {
         if (wrote) tb_writes_before_copies();
     }
 
-    /* ---- a warp that looks: the maximum of some chunks, told to all blocks ---- */
+    /* ---- a warp that looks: the maximum of a part, told to all blocks ---- */
     TB_MEMBER void look(uint32_t looker)
     {
-        constexpr uint32_t CHUNKS = TB_PIPE_WARPS / TB_PIPE_LOOKERS;
         for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; go_on(turn)) {
-            const tb_pipe_row &row = row_at(&s.placed, turn.row);
-            const uint32_t share = row.share * CHUNKS, first = share * (rank * TB_PIPE_LOOKERS + looker),
-                           groups = first < row.slice.end ? (min(share, row.slice.end - first) + 31) / 32 : 0,
-                           at = turn.row % TB_PIPE_RING;
-            uint4 *chunk = room_of(turn) + share * looker + lane;
+            const uint32_t at = turn.row % TB_PIPE_RING, share = row_at(&s.placed, turn.row).share * CHUNKS,
+                           first = share * (rank * TB_PIPE_LOOKERS + looker),
+                           end = s.row[turn.row % TB_PIPE_KNOWN].slice.end,
+                           groups = first < end ? (min(share, end - first) + 31) / 32 : 0;
+            uint4 *part = room_of(turn) + share * looker + lane;
             tb_wait_here(&s.filled[looker][turn.place], turn.filling & 1);
             uint32_t status = 0;
-            float top = greatest_of(chunk, groups);
+            float top = greatest_of(part, groups);
             if (__any_sync(TB_WHOLE_WARP, law_isnan(top))) {
                 status = TOMBOLA_ROW_NAN;
 #pragma unroll 1
                 for (uint32_t j = 0; j < groups; j++) {
-                    uint4 v[1] = {chunk[j * 32]};
+                    uint4 v[1] = {part[j * 32]};
                     tb_drop_nan<dtype, 1>(v);
-                    chunk[j * 32] = v[0];
+                    part[j * 32] = v[0];
                 }
                 tb_writes_before_copies();
-                top = greatest_of(chunk, groups);
+                top = greatest_of(part, groups);
             }
             const uint32_t key = tb_warp_max(law_key(top));
             if (looker == 0 && lane == 0) tb_mail_expect(&s.mail_maximum[at], S::LOOKS * 8);
-            __syncwarp();
             if (lane < C)
                 tb_mail_8(&s.maximum[at][rank * TB_PIPE_LOOKERS + looker], lane, key, status,
                           &s.mail_maximum[at]);
         }
     }
 
-    TB_MEMBER float greatest_of(const uint4 *chunk, uint32_t groups)
+    TB_MEMBER float greatest_of(const uint4 *part, uint32_t groups)
     {
         float top = -LAW_INF;
         uint32_t j = 0;
@@ -228,15 +233,22 @@ template <int dtype, int C> struct tb_pipe {
         for (; j + 8 <= groups; j += 8) {
             uint4 v[8];
 #pragma unroll
-            for (int k = 0; k < 8; k++) v[k] = chunk[(j + k) * 32];
+            for (int k = 0; k < 8; k++) v[k] = part[(j + k) * 32];
             top = tb_max_nan(top, tb_tile_max<dtype, 8>(v));
         }
 #pragma unroll 1
         for (; j < groups; j++) {
-            const uint4 v[1] = {chunk[j * 32]};
+            const uint4 v[1] = {part[j * 32]};
             top = tb_max_nan(top, tb_tile_max<dtype, 1>(v));
         }
         return top;
+    }
+
+    /* Groups of 32 vectors of one of the block's chunks. */
+    TB_MEMBER uint32_t groups_of(uint32_t chunk, uint32_t share, uint32_t end) const
+    {
+        const uint32_t first = share * (rank * TB_PIPE_WARPS + chunk);
+        return first < end ? (min(share, end - first) + 31) / 32 : 0;
     }
 
     /* ---- the warp that decides what weights of a row are ---- */
@@ -244,8 +256,7 @@ template <int dtype, int C> struct tb_pipe {
     {
         for (uint32_t i = 0; i < rows; i++) {
             const uint32_t at = i % TB_PIPE_RING;
-            const tb_pipe_row &row = row_at(&s.known, i);
-            const float scale = row.scale, least_t = row.least_t;
+            const tb_pipe_row row = row_at(&s.known, i);
             tb_wait_here(&s.mail_maximum[at], i / TB_PIPE_RING & 1);
             uint32_t greatest = 0, status = 0;
 #pragma unroll
@@ -256,19 +267,20 @@ template <int dtype, int C> struct tb_pipe {
             }
             greatest = tb_warp_max(greatest);
             status = __any_sync(TB_WHOLE_WARP, status) ? TOMBOLA_ROW_NAN : 0u;
-            if (lane) continue;
             const tb_pipe_kind kind = tb_pipe_kind_of(row, greatest);
-            tb_pipe_verdict &to = s.verdict[at];
-            to.maximum = law_key_value(greatest);
-            to.factor = scale * -0x1p-6f;
-            to.most = least_t * -0x1p-6f;
-            to.end = row.slice.end;
-            to.share = row.share;
-            to.kind = kind;
-            to.usual = kind == TB_PIPE_USUAL && scale >= TB_LEAST_SCALE;
-            to.counted = kind != TB_PIPE_VOID && (!to.usual || params.call.kept_count);
-            tb_mail_arrive(&s.decided[at]);
-            if (rank == 0) {
+            const bool usual = kind == TB_PIPE_USUAL && row.scale >= TB_LEAST_SCALE;
+            if (lane == 0) {
+                s.verdict[at] = {law_key_value(greatest),
+                                 row.scale * -0x1p-6f,
+                                 row.least_t * -0x1p-6f,
+                                 usual,
+                                 kind != TB_PIPE_VOID && (!usual || params.call.kept_count),
+                                 kind,
+                                 row.slice.end,
+                                 row.share};
+                tb_mail_arrive(&s.decided[at]);
+            }
+            if (rank == 0 && lane == 0) {
                 const uint32_t place = i / C % S::DRAWN;
                 tb_mail_8(&s.drawn[place], (int)(i % C), greatest, status, &s.mail_mass[place]);
             }
@@ -287,12 +299,11 @@ template <int dtype, int C> struct tb_pipe {
         uint32_t kept = 0, lowest = 0;
         for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; go_on(turn)) {
             const uint32_t i = turn.row, at = i % TB_PIPE_RING;
-            tb_wait_here(&s.filled[warp / (TB_PIPE_WARPS / TB_PIPE_LOOKERS)][turn.place], turn.filling & 1);
+            tb_wait_here(&s.filled[warp / CHUNKS][turn.place], turn.filling & 1);
             tb_wait_here(&s.decided[at], i / TB_PIPE_RING & 1);
             const tb_pipe_verdict row = s.verdict[at];
             if (i) tell(i - 1, mass, kept, lowest); /* while that is read */
-            const uint32_t first = row.share * mine(),
-                           groups = first < row.end ? (min(row.share, row.end - first) + 31) / 32 : 0;
+            const uint32_t groups = groups_of(warp, row.share, row.end);
             const uint4 *chunk = room_of(turn) + row.share * warp + lane;
             const float maximum = row.maximum, factor = row.factor, most = row.most;
             mass = 0, kept = 0, lowest = 0xffffffffu;
@@ -308,8 +319,8 @@ template <int dtype, int C> struct tb_pipe {
             }
             if (row.counted) {
                 const tb_pipe_row &all = s.row[i % TB_PIPE_KNOWN];
-                const uint4 seen = look_slowly(chunk, groups, first, all.slice.shift, all.scale, all.least_t,
-                                               row.kind, maximum);
+                const uint4 seen = look_slowly(chunk, groups, row.share * mine(), all.slice.shift, all.scale,
+                                               all.least_t, row.kind, maximum);
                 mass += (uint64_t)seen.y << 32 | seen.x;
                 kept = tb_warp_sum(seen.z);
                 lowest = tb_warp_min(seen.w);
@@ -389,19 +400,23 @@ template <int dtype, int C> struct tb_pipe {
     /* ---- the warp that draws ---- */
     TB_MEMBER void draw(uint32_t drawer)
     {
-        for (uint32_t group = 0; group < rows; group += TB_PIPE_GROUP) {
-            tb_wait_row(&s.known, group); /* so the last rows in their place were given back by all */
-            for (uint32_t i = group; i < min(rows, group + TB_PIPE_GROUP); i++) {
-                const uint32_t turn = i / C, place = turn % S::DRAWN;
-                if ((int)(i % C) != rank || turn % S::DRAWERS != drawer) continue;
-                const tb_pipe_row &row = row_at(&s.known, i);
-                tb_wait_here(&s.mail_mass[place], turn / S::DRAWN & 1);
-                if (lane == 0) tb_mail_expect(&s.mail_mass[place], S::MASS_BYTES);
-                draw_row(row, row_of(i), s.mass[place], s.drawn[place].x, s.drawn[place].y);
-                __syncwarp();
-            }
-            if (lane == 0) give_back(group);
+        uint32_t given = 0;
+        for (uint32_t turn = drawer; turn * C + rank < rows; turn += S::DRAWERS) {
+            const uint32_t i = turn * C + rank, place = turn % S::DRAWN;
+            for (; given + TB_PIPE_GROUP <= i; given += TB_PIPE_GROUP) give_group(given);
+            tb_wait_row(&s.known, i);
+            tb_wait_here(&s.mail_mass[place], turn / S::DRAWN & 1);
+            if (lane == 0) tb_mail_expect(&s.mail_mass[place], S::MASS_BYTES);
+            draw_row(s.row[i % TB_PIPE_KNOWN], row_of(i), s.mass[place], s.drawn[place].x, s.drawn[place].y);
+            __syncwarp();
         }
+        for (; given < rows; given += TB_PIPE_GROUP) give_group(given);
+    }
+    /* Once it is known, the last rows in their place were given back by all. */
+    TB_MEMBER void give_group(uint32_t group)
+    {
+        tb_wait_row(&s.known, group);
+        if (lane == 0) give_back(group);
     }
 
     TB_MEMBER void draw_row(const tb_pipe_row &row, int64_t index, const uint4 *masses, uint32_t greatest,
@@ -410,7 +425,6 @@ template <int dtype, int C> struct tb_pipe {
         const tombola_call &call = params.call;
         const tb_pipe_kind kind = tb_pipe_kind_of(row, greatest);
         if (greatest == TB_KEY_POS_INF) status |= TOMBOLA_ROW_POS_INF;
-        const tb_fast_slice &slice = row.slice;
         const float maximum = law_key_value(greatest);
         if (kind == TB_PIPE_VOID) {
             tb_fast_result none = {-1,   0, 0, row.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY,
@@ -452,55 +466,52 @@ template <int dtype, int C> struct tb_pipe {
         }
         position -= __shfl_sync(TB_WHOLE_WARP, from, who);
         chunk = __shfl_sync(TB_WHOLE_WARP, chunk, who) + who * PER_LANE;
-        /* the lane: each has some of its vectors, in order */
-        const uint32_t first = min(slice.end, row.share * chunk), end = min(slice.end, first + row.share);
-        const uint32_t each = (end - first + 31) / 32, own = first + each * lane;
-        const bool equal = kind == TB_PIPE_EQUAL;
+        draw_chunk(row, index, chunk, maximum, kind == TB_PIPE_EQUAL, position,
+                   {-1, (int32_t)kept, 0, status, 0.0f, total});
+    }
+
+    /* The token at `position` of a chunk's mass: its group of 32 vectors, the lane, the element. */
+    TB_MEMBER void draw_chunk(const tb_pipe_row &row, int64_t index, uint32_t chunk, float maximum,
+                              bool equal, uint64_t position, tb_fast_result result)
+    {
+        const tb_fast_slice &slice = row.slice;
+        const uint32_t first = row.share * chunk, end = min(slice.end, first + row.share);
         const float scale = row.scale, least_t = row.least_t, least = maximum == LAW_INF ? LAW_INF : TB_LEAST;
-        all = 0;
+        auto load = [&](uint32_t at) {
+            constexpr uint32_t none = tb_minus_infinity<dtype>();
+            return at < end ? tb_load_any<dtype>(slice, at) : make_uint4(none, none, none, none);
+        };
+        uint4 v, next = load(first + lane), after = load(first + 32 + lane);
 #pragma unroll 1
-        for (uint32_t j = 0; j < each; j += 8) {
-            uint32_t high = 0, low = 0;
-            uint4 v[8];
+        for (uint32_t at = first + lane; at - lane < end; at += 32) {
+            v = next, next = after, after = load(at + 64);
+            uint32_t h[width], l[width], high = 0, low = 0;
 #pragma unroll
-            for (uint32_t k = 0; k < 8; k++) {
-                constexpr uint32_t none = tb_minus_infinity<dtype>();
-                v[k] = make_uint4(none, none, none, none);
-                if (j + k < each && own + j + k < end) v[k] = tb_load_any<dtype>(slice, own + j + k);
+            for (int e = 0; e < (int)width; e++) {
+                tb_weigh_element(tb_element<dtype>(v, e), maximum, scale, least_t, equal, least, &h[e],
+                                 &l[e]);
+                high += h[e] -= TB_HIGH_BIAS;
+                low += l[e] -= TB_LOW_BIAS;
             }
-#pragma unroll
-            for (uint32_t k = 0; k < 8; k++)
-#pragma unroll
-                for (uint32_t e = 0; e < width; e++) {
-                    uint32_t h, l;
-                    tb_weigh_element(tb_element<dtype>(v[k], (int)e), maximum, scale, least_t, equal, least,
-                                     &h, &l);
-                    high += h - TB_HIGH_BIAS;
-                    low += l - TB_LOW_BIAS;
-                }
-            all += tb_join(high, low);
-        }
-        upto = tb_warp_scan64(all);
-        who = __ffs(__ballot_sync(TB_WHOLE_WARP, upto > position)) - 1;
-        position -= __shfl_sync(TB_WHOLE_WARP, upto - all, who);
-        /* the element: of that lane's, one each */
-        const uint32_t from_vector = first + each * who, elements = each * width;
-        for (uint32_t j = 0; j < elements; j += 32) {
-            const uint32_t element = from_vector * width + j + lane - slice.shift; /* wraps before the row */
-            float x = -LAW_INF;
-            if (j + lane < elements && element < slice.length) x = tb_row_value<dtype>(slice, element);
-            uint32_t high, low;
-            tb_weigh_element(x, maximum, scale, least_t, equal, least, &high, &low);
-            const uint64_t w = tb_join(high - TB_HIGH_BIAS, low - TB_LOW_BIAS);
-            upto = tb_warp_scan64(w);
-            if (upto > position && upto - w <= position) {
-                const float t = equal ? 0.0f : law_exponent(x, maximum, scale);
-                tb_fast_result result = {(int32_t)element, (int32_t)kept, 0, status, t, total};
-                tb_fast_write(call, index, result);
-                if (call.total_mass) call.total_mass[index] = total;
+            const uint64_t own = tb_join(high, low), all = tb_warp_sum54(own);
+            if (position >= all) {
+                position -= all;
+                continue;
             }
-            if (__shfl_sync(TB_WHOLE_WARP, upto, 31) > position) break;
-            position -= __shfl_sync(TB_WHOLE_WARP, upto, 31);
+            uint64_t from = tb_warp_scan64(own) - own;
+            if (from > position || position - from >= own) return;
+            float x = tb_element<dtype>(v, 0);
+            int e = 0;
+#pragma unroll
+            for (int i = 1; i < (int)width; i++) {
+                from += tb_join(h[i - 1], l[i - 1]); /* up to element i */
+                if (from <= position) e = i, x = tb_element<dtype>(v, i);
+            }
+            result.token = (int32_t)(at * width + e - slice.shift);
+            if (!equal) result.t = law_exponent(x, maximum, scale);
+            tb_fast_write(params.call, index, result);
+            if (params.call.total_mass) params.call.total_mass[index] = result.mass;
+            return;
         }
     }
 };
@@ -518,33 +529,51 @@ template <int dtype, int C> TB_DEV void tb_flat_pipe(const tb_cuda_params &param
     const uint32_t slots = min((tb_dynamic_shared_bytes() - bytes) / (slot * 16), (uint32_t)TB_PIPE_SLOTS);
     constexpr int COPIES = TB_PIPE_WARPS + TB_PIPE_LOOKERS, AHEAD = COPIES + 1, DECIDES = AHEAD + 1,
                   DRAWS = DECIDES + 1;
-    if (warp < TB_PIPE_LOOKERS) {
-        if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.filled[warp][lane], 1);
-    } else if (warp == TB_PIPE_LOOKERS) {
-        if (lane < TB_PIPE_RING) tb_mail_init(&s.mail_maximum[lane], 1);
-    } else if (warp == TB_PIPE_LOOKERS + 2) {
-        if (lane < TB_PIPE_RING) tb_mail_init(&s.decided[lane], 1);
-    } else if (warp == TB_PIPE_LOOKERS + 1) {
-        if (lane < TB_PIPE_KNOWN / TB_PIPE_GROUP) tb_mail_init(&s.free[lane], TB_PIPE_WARPS + S::DRAWERS);
-        if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.empty[lane], TB_PIPE_WARPS);
-    } else if (warp == DRAWS) {
-        if (lane < S::DRAWN) tb_mail_init(&s.mail_mass[lane], 1);
-        if (lane == 0) s.placed = s.known = 0;
-    }
-    __syncwarp();
-    if (lane == 0) tb_mail_init_done();
-    if (warp == DRAWS && lane < S::DRAWN) tb_mail_expect(&s.mail_mass[lane], S::MASS_BYTES);
-    __syncthreads();
-    tb_cluster_arrive_relaxed<C>();
-    tb_wait_for_inputs();
     const uint32_t cluster = blockIdx.x / C, clusters = gridDim.x / C;
     tb_pipe<dtype, C> pipe = {
         params,  s,       (uint4 *)(tb_flat_bytes + bytes),
         slot,    slots,   (int)(blockIdx.x % C),
         lane,    warp,    ((uint32_t)params.call.rows - cluster + clusters - 1) / clusters,
         cluster, clusters};
+    tb_pipe_turn asked = {0, 0, 0}, arriving = asked;
+    uint32_t ahead = 1;
+    /* The first row is asked for before all else. */
+#pragma unroll 1
+    for (int all = 0; all < 2; all++) {
+        if (warp == COPIES) {
+            if (all) {
+                if (lane == 0) tb_publish(&s.placed, min(pipe.rows, TB_PIPE_KNOWN));
+                ahead = max(TB_PIPE_ASKED / (slot * 16), 1u);
+            } else {
+                if (lane < TB_PIPE_LOOKERS) tb_mail_init(&s.filled[lane][0], 1);
+                tb_mail_init_done();
+                tb_wait_for_inputs();
+                __syncwarp();
+            }
+            pipe.fill(asked, arriving, all ? pipe.rows : 1, ahead);
+        }
+        if (all) break;
+        if (warp < TB_PIPE_LOOKERS) {
+            if (lane > 0 && lane < TB_PIPE_SLOTS) tb_mail_init(&s.filled[warp][lane], 1);
+        } else if (warp == TB_PIPE_LOOKERS) {
+            if (lane < TB_PIPE_RING) tb_mail_init(&s.mail_maximum[lane], 1);
+        } else if (warp == TB_PIPE_LOOKERS + 1) {
+            if (lane < TB_PIPE_KNOWN / TB_PIPE_GROUP) tb_mail_init(&s.free[lane], TB_PIPE_WARPS + S::DRAWERS);
+            if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.empty[lane], TB_PIPE_WARPS);
+        } else if (warp == TB_PIPE_LOOKERS + 2) {
+            if (lane < TB_PIPE_RING) tb_mail_init(&s.decided[lane], 1);
+        } else if (warp == DRAWS) {
+            if (lane < S::DRAWN) tb_mail_init(&s.mail_mass[lane], 1);
+            if (lane == 0) s.placed = s.known = 0;
+        }
+        __syncwarp();
+        if (lane == 0) tb_mail_init_done();
+        if (warp == DRAWS && lane < S::DRAWN) tb_mail_expect(&s.mail_mass[lane], S::MASS_BYTES);
+        __syncthreads();
+        tb_cluster_arrive_relaxed<C>();
+        tb_wait_for_inputs();
+    }
     if (warp == AHEAD) pipe.prepare();
-    if (warp == COPIES) pipe.fill();
     tb_cluster_wait<C>(); /* all blocks run */
     if (warp < TB_PIPE_WARPS) pipe.weigh();
     if (warp >= TB_PIPE_WARPS && warp < COPIES) pipe.look((uint32_t)(warp - TB_PIPE_WARPS));

@@ -11,7 +11,8 @@
 /* The numbers of rows whose maxima, and of which anything is known at a time: see tb_pipe. */
 #define TB_PIPE_RING (2 * TB_PIPE_SLOTS)
 #define TB_PIPE_KNOWN 32
-#define TB_PIPE_GROUP 8 /* rows that are given back together */
+#define TB_PIPE_GROUP 8      /* rows that are given back together */
+#define TB_PIPE_ASKED 65536u /* bytes that a block asks memory for at a time */
 
 /* What is known of a row before its values. */
 typedef struct __align__(16) tb_pipe_row
@@ -122,15 +123,6 @@ TB_DEV void tb_writes_before_copies(void)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
-}
-
-/* Value `index` of the row. */
-template <int dtype> TB_DEV float tb_row_value(const tb_fast_slice &s, uint32_t index)
-{
-    const char *row = s.base + (size_t)s.shift * tb_fast_vector<dtype>::bytes;
-    if (dtype == TOMBOLA_F32) return ((const float *)row)[index];
-    uint32_t bits = ((const uint16_t *)row)[index];
-    return dtype == TOMBOLA_F16 ? tb_f16_value(bits) : law_float(bits << 16);
 }
 
 /* A row, and which of the block's places for its share it has; `filling` counts the fillings of that place.

@@ -71,14 +71,14 @@ TB_DEV uint64_t tb_join(uint32_t high, uint32_t low)
 /* E(t), not rounded to 2^-40, of t = step * u, an exact product. */
 TB_DEV float tb_power_of_two(float u, float step)
 {
-    float m = __fmaf_rn(u, step, -8388608.0f), f = __fmaf_rn(u, step, -8388606.5f - m) - 1.5f;
+    const float m = __fmaf_rn(u, step, TB_MAGIC), f = __fmaf_rn(u, step, 2.0f) - (m - (TB_MAGIC - 2.0f));
     float q = LAW_C5;
     q = __fmaf_rn(q, f, LAW_C4);
     q = __fmaf_rn(q, f, LAW_C3);
     q = __fmaf_rn(q, f, LAW_C2);
     q = __fmaf_rn(q, f, LAW_C1);
     q = __fmaf_rn(q, f, 1.0f);
-    return law_float(law_bits(q) + law_bits(m) * 0xff800000u);
+    return law_float((law_bits(m) << 23) + law_bits(q));
 }
 
 TB_DEV void tb_weigh_scaled(float u, float step, uint32_t *high, uint32_t *low)

@@ -26,7 +26,6 @@
 #define TB_PIPE_WARPS 16  /* of a block, with a chunk of the row each */
 #define TB_PIPE_LOOKERS 4 /* warps that find the maximum, of the chunks of several each */
 #define TB_PIPE_OTHERS (TB_PIPE_WARPS + TB_PIPE_LOOKERS + 3) /* and one that copies, looks ahead, decides */
-#define TB_PIPE_DRAWERS(blocks)                                                                              \
-    ((blocks) >= 8 ? 1 : 8 / (blocks)) /* warps that draw: a draw takes longer than a turn */
+#define TB_PIPE_DRAWERS(blocks) ((blocks) > 2 ? 1 : 2)       /* warps that draw */
 
 #endif

@@ -180,8 +180,9 @@ static bool fast_fits(const tb_cuda_device *device, const fast_kernel *kernel, c
 }
 
 /* The pipelined flat kernel whose clusters are done first, if one has room for two rows, so that reading does
- * not wait for weighing. Each turn takes as long as some more vectors of a block would (measured). */
-#define PIPE_TURN_VECTORS 2000
+ * not wait for weighing. A turn takes as long as weighing a block's share and some more vectors would; the
+ * first row's arrival and the last row's draw, with which nothing overlaps, as two more shares (measured). */
+#define PIPE_TURN_VECTORS 1500
 
 static int choose_pipe(const tb_cuda_device *device, const tombola_call *call)
 {
@@ -191,7 +192,8 @@ static int choose_pipe(const tb_cuda_device *device, const tombola_call *call)
         const fast_kernel *kernel = &fast_kernels[i];
         if (!fast_fits(device, kernel, call)) continue;
         int64_t clusters = pipe_clusters(device, kernel), turns = (call->rows + clusters - 1) / clusters,
-                bytes, time = turns * (PIPE_TURN_VECTORS + vectors_of(call) / kernel->blocks);
+                bytes, share = vectors_of(call) / kernel->blocks,
+                time = turns * (PIPE_TURN_VECTORS + share) + 2 * share;
         if (pipe_slots(device, kernel, call, &bytes) < (turns < 2 ? turns : 2)) continue;
         if (best == FAST_KERNELS || time < best_time) best = i, best_time = time;
     }
@@ -214,11 +216,8 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
                      : vectors > 512    ? C1_256
                                         : C1_512;
     } else {
-        if (rows <= sms / 16 && vectors >= 16 * 256) order[n++] = FLAT_C16;
-        if (rows <= 3 * (sms / 8 - 1) && vectors >= 8 * 256) order[n++] = FLAT_C8;
-        if (vectors <= 8 * 1024 && rows >= sms * 3 / 4 && (rows <= 2 * sms || vectors <= 4 * 1024))
-            order[n++] = FLAT_C1;
-        int pipe = choose_pipe(device, call);
+        const int pipe = choose_pipe(device, call);
+        if (rows <= sms / 16 && vectors >= 12 * 1024) order[n++] = FLAT_C16;
         if (pipe != FAST_KERNELS && vectors >= 8 * 256) order[n++] = pipe;
         if (vectors >= 8 * 256) order[n++] = FLAT_C8;
         order[n++] = FLAT_C1;

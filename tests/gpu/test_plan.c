@@ -215,6 +215,37 @@ static void flat_rows(void **state)
         }
 }
 
+/* The flat kernel that was the fastest, or within some per cent of it, where all were measured. */
+static void flat_kernels_as_measured(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t rows, vocab_size;
+        int dtype;
+        const char *kernel;
+    } choices[] = {
+        {1, 128256, TOMBOLA_F32, "tombola_flat_c16_256_f32"},
+        {8, 128256, TOMBOLA_F32, "tombola_flat_c16_256_f32"},
+        {16, 128256, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
+        {32, 128256, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
+        {128, 128256, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
+        {512, 128256, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
+        {8, 128256, TOMBOLA_BF16, "tombola_flat_c16_256_bf16"},
+        {64, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c8_bf16"},
+        {512, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c4_bf16"},
+        {32, 32000, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
+        {48, 32000, TOMBOLA_F32, "tombola_flat_pipe_c4_f32"},
+        {512, 32000, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
+        {512, 32000, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
+        {512, 262144, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
+        {512, 262144, TOMBOLA_BF16, "tombola_flat_pipe_c8_bf16"},
+    };
+    for (int i = 0; i < COUNT(choices); i++) {
+        tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, NULL, 0);
+        assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, choices[i].kernel);
+    }
+}
+
 /* Every variant that tests force runs under its own name, or says that it does not do the call. */
 static void variants_run_under_their_names(void **state)
 {
@@ -328,6 +359,7 @@ int main(void)
         cmocka_unit_test(variants_run_under_their_names),
         cmocka_unit_test(whole_rows),
         cmocka_unit_test(flat_rows),
+        cmocka_unit_test(flat_kernels_as_measured),
         cmocka_unit_test(lists_of_many_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
