@@ -68,8 +68,8 @@ TB_DEV uint64_t tb_join(uint32_t high, uint32_t low)
 #define TB_HIGH_BIAS 0x41000000u
 #define TB_LOW_BIAS 0x37000000u
 
-/* Of t = step * u, an exact product. */
-TB_DEV void tb_weigh_scaled(float u, float step, uint32_t *high, uint32_t *low)
+/* E(t) of t = step * u, an exact product. */
+TB_DEV float tb_scaled_ratio(float u, float step)
 {
     float m = __fmaf_rn(u, step, -8388608.0f), f = __fmaf_rn(u, step, -8388606.5f - m) - 1.5f;
     float q = LAW_C5;
@@ -78,7 +78,13 @@ TB_DEV void tb_weigh_scaled(float u, float step, uint32_t *high, uint32_t *low)
     q = __fmaf_rn(q, f, LAW_C2);
     q = __fmaf_rn(q, f, LAW_C1);
     q = __fmaf_rn(q, f, 1.0f);
-    float e = law_float(law_bits(q) + law_bits(m) * 0xff800000u);
+    return law_float(law_bits(q) + law_bits(m) * 0xff800000u);
+}
+
+/* And its weight. */
+TB_DEV void tb_weigh_scaled(float u, float step, uint32_t *high, uint32_t *low)
+{
+    float e = tb_scaled_ratio(u, step);
     float upper = __fadd_rz(e, 8.0f);
     *high = law_bits(upper);
     *low = law_bits(__fadd_rz(e, (8.0f + 0x1p-17f) - upper));
