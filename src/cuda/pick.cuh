@@ -20,7 +20,7 @@ template <int dtype> struct tb_pick_block {
     tb_pick_row row;
     tb_whole_row<dtype> r; /* a team of one, and this warp's part */
     uint32_t least;        /* key of K0's */
-    uint64_t mass;         /* of all tokens, for a top_p of it */
+    uint64_t low, high;    /* between which the mass of all tokens is, for a top_p of it */
 };
 
 /* ---- the bound ---- */
@@ -47,13 +47,15 @@ template <class R, int U> TB_DEV void tb_pick_load_sample(const tb_whole_part &p
 {
     const uint32_t none = tb_masked_word(R::dtype), warps = TB_PICK_SAMPLERS / 32,
                    pieces = warps * (uint32_t)loads,
-                   vectors = (part.shift + part.length + R::width - 1) / R::width;
+                   vectors = (part.shift + part.length + R::width - 1) / R::width,
+                   step = vectors > pieces * 32 ? vectors / pieces : 32;
 #pragma unroll
     for (int j = 0; j < U; j++) {
         /* pieces of one thread lie far from one another, neighbouring warps' next to one another */
-        uint32_t piece = (uint32_t)j * warps + tb_warp(), first = piece * 32;
-        if (vectors > pieces * 32)
-            first = (uint32_t)((uint64_t)piece * (vectors - 32) / (pieces > 1 ? pieces - 1 : 1));
+        uint32_t piece = (uint32_t)j * warps + tb_warp(), first = piece * step;
+        uint32_t hash = (piece + 1) * 0x9e3779b1u; /* at no regular distances, in case that rows have such */
+        hash = (hash ^ hash >> 15) * 0x85ebca6bu;
+        first += (hash >> 16) * (step - 32) >> 16;
         uint32_t vector = first + tb_lane();
         v[j] = make_uint4(none, none, none, none);
         if (j < loads && vector < vectors && tb_whole_inside<R>(part, vector))
@@ -69,7 +71,9 @@ template <int dtype> TB_DEV void tb_pick_sample(tb_pick_block<dtype> &p, int loa
     uint4 v[TB_PICK_LOADS];
     tb_pick_load_sample<R>(p.r.part, loads, v);
     bool nan = false;
-    p.row.s->sample[threadIdx.x] = law_key(tb_whole_greatest<R>(v, &nan));
+    const uint32_t key = law_key(tb_whole_greatest<R>(v, &nan));
+    p.row.s->sample[threadIdx.x] = key;
+    p.row.s->number[threadIdx.x] = (key | (TB_PICK_SAMPLERS - 1)) - threadIdx.x;
 }
 
 /* Whether tokens that reach a value hold, to go by the sample, a good part of a fraction q of the mass. The
@@ -102,31 +106,66 @@ template <int dtype> TB_CALL bool tb_pick_promises(tb_pick_block<dtype> &p, floa
     return (float)high >= 0.5f * q * (float)(high + low);
 }
 
-/* A key that about `wanted` tokens of the row reach, or somewhat more; the least of K0 where the sample holds
- * too few. The fraction f of the threads whose part of g tokens reaches a value says that a fraction x of
- * the tokens does: f = 1 - (1 - x)^g. */
-template <int dtype> TB_DEV uint32_t tb_pick_bound(const tb_pick_block<dtype> &p, float fraction, int loads)
+/* Quotients of guesses. */
+TB_DEV float tb_pick_quotient(float a, float b)
 {
-    if (fraction > 0.9f) return p.least;
+#ifdef __CUDA_ARCH__
+    return __fdividef(a, b);
+#else
+    return a / b;
+#endif
+}
+
+/* Loads of a sampler, so many that about half of the samplers reach the bound, to go by the k for all
+ * slots. */
+template <class R> TB_DEV int tb_pick_loads(const tb_cuda_params &params, uint32_t length, bool by_mass)
+{
+    const tombola_call &call = params.call;
+    uint32_t k = by_mass ? TB_PICK_LIKELY : (uint32_t)call.top_count;
+#pragma unroll 1
+    for (int32_t i = 0; i < call.step_count && !by_mass; i++)
+        if (params.steps[i].kind == TOMBOLA_TOP_K && !params.steps[i].k_per_slot && params.steps[i].k > 0)
+            k = (uint32_t)params.steps[i].k;
+    const float loads = tb_pick_quotient(0.7f * (float)length, (float)(k * R::width));
+    return loads < 2.0f ? 1 : loads > (float)TB_PICK_LOADS ? TB_PICK_LOADS : (int)loads;
+}
+
+/* The fraction of the row's tokens that should reach the bound: of the number wanted in the sample, four
+ * standard deviations more. */
+template <class R> TB_DEV float tb_pick_fraction(uint32_t wanted, uint32_t length, int loads)
+{
+    const float size = (float)(loads * R::width * TB_PICK_SAMPLERS),
+                expected = tb_pick_quotient((float)wanted * size, (float)length);
+    return tb_pick_quotient(expected + 4.0f * sqrtf(expected) + 2.0f, size);
+}
+
+/* The number of samplers that reach a value which a fraction x of the tokens does: of the samplers' parts of
+ * g tokens 1 - (1 - x)^g. 0 where the sample holds too few. */
+template <class R> TB_DEV uint32_t tb_pick_number(float fraction, int loads)
+{
+    if (fraction > 0.9f) return 0;
+    const float f = 1.0f - exp2f((float)(loads * R::width) * log2f(1.0f - fraction));
+    const uint32_t number = (uint32_t)((float)TB_PICK_SAMPLERS * f) + 1;
+    return number < TB_PICK_SAMPLERS ? number : TB_PICK_SAMPLERS;
+}
+
+/* The key that `number` samplers reach; the least of K0 for 0. Each one's is compared with all, by some
+ * lanes. */
+template <int dtype> TB_DEV uint32_t tb_pick_bound(const tb_pick_block<dtype> &p, uint32_t number)
+{
+    if (!number) return p.least;
     tb_pick_shared *s = p.row.s;
-    if (tb_warp() == 0) {
-        const uint4 *sample = (const uint4 *)s->sample;
-        const float g = (float)(loads * tb_whole_row<dtype>::width);
-        float f = 1.0f - exp2f(g * log2f(1.0f - fraction));
-        uint32_t wanted = (uint32_t)((float)TB_PICK_SAMPLERS * f) + 1, top = 0;
-        if (wanted > TB_PICK_SAMPLERS) wanted = TB_PICK_SAMPLERS;
-#pragma unroll
-        for (uint32_t i = 0; i < TB_PICK_SAMPLERS / 4; i += 32) {
-            uint4 k = sample[i + tb_lane()];
-            uint32_t a = k.x > k.y ? k.x : k.y, b = k.z > k.w ? k.z : k.w;
-            a = a > b ? a : b;
-            top = a > top ? a : top;
-        }
-        top = tb_warp_max(top);
-        uint32_t bound = tb_whole_group_bound(sample, TB_PICK_SAMPLERS / 4, wanted, p.least, top,
-                                              p.least == TB_KEY_LEAST_PROBABILITY);
-        if (tb_lane() == 0) s->word[3] = bound > p.least ? bound : p.least;
+    const uint32_t lanes = blockDim.x / TB_PICK_SAMPLERS, self = threadIdx.x / lanes, mine = s->number[self];
+    const uint4 *all = (const uint4 *)s->number;
+    uint32_t before = 0;
+#pragma unroll 4
+    for (uint32_t j = threadIdx.x % lanes; j < TB_PICK_SAMPLERS / 4; j += lanes) {
+        const uint4 k = all[j];
+        before += (k.x > mine) + (k.y > mine) + (k.z > mine) + (k.w > mine);
     }
+    for (uint32_t d = 1; d < lanes; d *= 2) before += __shfl_xor_sync(TB_WHOLE_WARP, before, d);
+    if (before == number - 1 && threadIdx.x % lanes == 0)
+        s->word[3] = s->sample[self] > p.least ? s->sample[self] : p.least;
     __syncthreads();
     return (uint32_t)s->word[3];
 }
@@ -135,19 +174,50 @@ template <int dtype> TB_DEV uint32_t tb_pick_bound(const tb_pick_block<dtype> &p
 
 #define TB_PICK_UNROLL 4
 
-enum { TB_PICK_LOOK, TB_PICK_LISTS, TB_PICK_WEIGHS };
+/* The sum of what is greater than 0, none of which is NaN: a tree. */
+template <class R> TB_DEV float tb_pick_add(const uint4 (&v)[TB_PICK_UNROLL])
+{
+    float part[R::width];
+#pragma unroll
+    for (int e = 0; e < R::width; e++) {
+        float x[TB_PICK_UNROLL];
+#pragma unroll
+        for (int j = 0; j < TB_PICK_UNROLL; j++) x[j] = fmaxf(tb_whole_element<R>(v[j], e), 0.0f);
+        part[e] = (x[0] + x[1]) + (x[2] + x[3]);
+    }
+#pragma unroll
+    for (int d = 1; d < R::width; d *= 2)
+#pragma unroll
+        for (int e = 0; e + d < R::width; e += 2 * d) part[e] += part[e + d];
+    return part[0];
+}
 
-/* The greatest of this thread's tokens, and the warp's oddities. TB_PICK_LISTS: lists the warp's tokens that
- * reach the bound, in index order, while there is room, and returns their number. TB_PICK_WEIGHS: does, and
- * adds this thread's share of the mass of all tokens to *mass, the weigher being known. */
-template <int HOW, int dtype>
-TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, uint64_t *segment,
-                             uint32_t room, float *greatest, uint32_t *flags, uint64_t *mass)
+/* What a warp sees of its part of the row: tokens that reach the bound; this thread's greatest value; status
+ * bits; this thread's share of the mass, or of the sum, of all tokens. */
+typedef struct tb_pick_seen {
+    uint64_t mass;
+    double sum;
+    float top;
+    uint32_t n, flags;
+} tb_pick_seen;
+
+/* Lists the warp's tokens that reach the bound, in index order, while there is room. TB_PICK_WEIGHS: and
+ * sums the masses of all, the weigher being known; TB_PICK_ADDS: and the probabilities, with an error that
+ * tb_pick_interval knows. Not inlined: so the loops have registers enough. */
+enum { TB_PICK_LISTS, TB_PICK_WEIGHS, TB_PICK_ADDS };
+
+template <int MODE, int dtype>
+TB_CALL tb_pick_seen tb_pick_read_part(tb_whole_part part, uint32_t bound_key, bool probabilities,
+                                       tb_weigher w, uint64_t *segment, uint32_t room)
 {
     typedef tb_whole_row<dtype> R;
-    const R &r = p.r;
+    constexpr bool WEIGH = MODE == TB_PICK_WEIGHS;
+    R r;
+    r.part = part;
     const uint32_t none = probabilities ? 0u : tb_masked_word(dtype), loads = tb_whole_loads(r.part);
-    const float bound = law_key_value(p.row.bound), least = law_key_value(p.least);
+    const float bound = law_key_value(bound_key),
+                least = law_key_value(probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT);
+    tb_pick_seen seen = {0, 0.0, 0.0f, 0, 0};
     const char *from = r.part.base + (size_t)(r.part.first + tb_lane()) * 16;
     uint32_t n = 0;
     float top = -LAW_INF;
@@ -160,18 +230,16 @@ TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, 
         if (probabilities) negative |= tb_whole_negative<R>(v);
         float most = tb_whole_greatest<R>(v, &nan);
         top = fmaxf(top, most);
-        if (HOW == TB_PICK_LOOK) continue;
-        if (HOW == TB_PICK_LISTS && !__any_sync(TB_WHOLE_WARP, most >= bound)) continue;
-        if (HOW == TB_PICK_LISTS) {
+        if (MODE == TB_PICK_ADDS) seen.sum += (double)tb_pick_add<R>(v);
+        if (!WEIGH && !__any_sync(TB_WHOLE_WARP, most >= bound)) continue;
+        if (!WEIGH) {
 #pragma unroll
             for (int j = 0; j < TB_PICK_UNROLL; j++)
                 tb_pick_append<R>(v[j], tb_whole_index(r, r.part.first + (j0 + j) * 32 + tb_lane()), bound,
                                   segment, room, &n);
         }
 #pragma unroll 1
-        for (int j = 0; HOW == TB_PICK_WEIGHS && j < TB_PICK_UNROLL;
-             j++) { /* the next vector moves to v[0]: little code */
-            const tb_weigher w = p.row.weigher;
+        for (int j = 0; WEIGH && j < TB_PICK_UNROLL; j++) { /* the next vector moves to v[0]: little code */
             uint32_t high = 0, low = 0;
 #pragma unroll
             for (int e = 0; e < R::width; e++) {
@@ -182,33 +250,69 @@ TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, 
                 high += h - TB_HIGH_BIAS;
                 low += l - TB_LOW_BIAS;
             }
-            *mass += tb_join_sums(high, low);
+            seen.mass += tb_join_sums(high, low);
             tb_pick_append<R>(v[0], tb_whole_index(r, r.part.first + (j0 + j) * 32 + tb_lane()), bound,
                               segment, room, &n);
 #pragma unroll
             for (int i = 1; i < TB_PICK_UNROLL; i++) v[i - 1] = v[i];
         }
     }
-    *greatest = top;
-    *flags = (__any_sync(TB_WHOLE_WARP, nan) ? TOMBOLA_ROW_NAN : 0u) |
-             (__any_sync(TB_WHOLE_WARP, negative) ? TOMBOLA_ROW_NEGATIVE : 0u);
-    return n;
+    seen.n = n;
+    seen.top = top;
+    seen.flags = (__any_sync(TB_WHOLE_WARP, nan) ? TOMBOLA_ROW_NAN : 0u) |
+                 (__any_sync(TB_WHOLE_WARP, negative) ? TOMBOLA_ROW_NEGATIVE : 0u);
+    return seen;
+}
+
+template <int dtype>
+TB_DEV tb_pick_seen tb_pick_read(const tb_pick_block<dtype> &p, int mode, bool probabilities,
+                                 uint64_t *segment, uint32_t room)
+{
+    const tb_weigher w = p.row.weigher;
+    if (mode == TB_PICK_WEIGHS)
+        return tb_pick_read_part<TB_PICK_WEIGHS, dtype>(p.r.part, p.row.bound, probabilities, w, segment,
+                                                        room);
+    if (mode == TB_PICK_ADDS)
+        return tb_pick_read_part<TB_PICK_ADDS, dtype>(p.r.part, p.row.bound, probabilities, w, segment, room);
+    return tb_pick_read_part<TB_PICK_LISTS, dtype>(p.r.part, p.row.bound, probabilities, w, segment, room);
 }
 
 /* The greatest of K0 and the status, from each warp's. */
-template <int dtype> TB_DEV void tb_pick_tell(tb_pick_block<dtype> &p, float top, uint32_t flags, uint32_t n)
+template <int dtype> TB_DEV void tb_pick_tell(tb_pick_block<dtype> &p, const tb_pick_seen &seen)
 {
     tb_pick_shared *s = p.row.s;
-    uint32_t key = tb_warp_max(law_key(top));
-    if (tb_lane() == 0) s->count[tb_warp()] = n, s->flags[tb_warp()] = flags, s->greatest[tb_warp()] = key;
+    uint32_t key = tb_warp_max(law_key(seen.top));
+    if (tb_lane() == 0)
+        s->count[tb_warp()] = seen.n, s->flags[tb_warp()] = seen.flags, s->greatest[tb_warp()] = key;
     __syncthreads();
     p.row.greatest = tb_warp_max(tb_lane() < blockDim.x / 32 ? s->greatest[tb_lane()] : 0);
 }
 
+/*
+ * Between what the mass of all tokens is, from the threads' sums of the probabilities x. Let S be their exact
+ * sum in units of the weights, x * 2^(40 - e). The law's weights are these, rounded down: their sum is in
+ * (S - n, S]. A tree of depth 5 at most has a relative error of 5 * 2^-24 and its second order; sums in
+ * binary64 add less than 2^-40. Of each thread's sum, rounded down to a unit, at most one is lost.
+ */
+template <int dtype> TB_DEV void tb_pick_interval(tb_pick_block<dtype> &p, double sum)
+{
+    const tb_weigher w = p.row.weigher;
+    p.low = p.high = 0;
+    if (w.maximum >= 0x1p100f) { /* a tree of these may overflow */
+        p.high = ~(uint64_t)0 >> 2;
+        return;
+    }
+    const uint64_t units = tb_block_sum64(
+        &p.row.s->scratch, (uint64_t)(sum * (double)w.scale * (double)w.scale2 * (double)LAW_ONE_F));
+    const uint64_t error = 6 * (units >> 24) + p.r.part.length + TB_PICK_THREADS + 8;
+    p.low = units > error ? units - error : 0;
+    p.high = units + error;
+}
+
 /* Lists what may be kept: `wanted` tokens or more, or all of K0. With a top_p of all tokens' mass, if that is
- * done (p.mass is the mass then) they hold its fraction q. The sample was taken with `loads` loads; 0: there
- * is room for the whole row. `first_equals`: of tokens equal to the last one wanted, those of the least
- * indices do. False where that failed. */
+ * done (p.low and p.high bound the mass then) they hold its fraction q. The sample was taken with `loads`
+ * loads; 0: there is room for the whole row. `first_equals`: of tokens equal to the last one wanted, those of
+ * the least indices do. False where that failed. */
 template <int dtype>
 TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t wanted, bool by_mass,
                          bool first_equals, int loads, const tb_whole_chain &chain, uint32_t *status)
@@ -216,21 +320,18 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     typedef tb_whole_row<dtype> R;
     tb_pick_shared *s = p.row.s;
     const uint32_t each = TB_PICK_LIST / (blockDim.x / 32);
-    const bool all = loads == 0;
+    const bool all = loads == 0, exact = by_mass && !probabilities;
+    const int mode = exact ? TB_PICK_WEIGHS : by_mass ? TB_PICK_ADDS : TB_PICK_LISTS;
     bool capped = false; /* the list has `wanted` tokens, there are more equal ones */
-    float fraction = 1.0f, top;
-    uint32_t flags;
-    p.mass = 0;
-    if (!all) { /* among the expected number in the sample, four standard deviations of it */
-        float size = (float)(loads * R::width * TB_PICK_SAMPLERS),
-              expected = (float)wanted / (float)p.r.part.length * size;
-        fraction = (expected + 4.0f * sqrtf(expected) + 8.0f) / size;
-    }
+    float fraction = law_float((uint32_t)s->word[1]);
+    p.low = p.high = 0;
     uint32_t begin = each * tb_warp(), room = each;
-    p.row.bound = all ? p.least : tb_pick_bound(p, fraction, loads);
-    if (by_mass) { /* the greatest first */
-        tb_pick_read<TB_PICK_LOOK>(p, probabilities, s->place, 0, &top, &flags, &p.mass);
-        tb_pick_tell(p, top, flags, 0);
+    p.row.bound = tb_pick_bound(p, all ? 0 : (uint32_t)s->word[0]);
+    if (exact) { /* the greatest first */
+        const uint32_t bound = p.row.bound;
+        p.row.bound = TB_KEY_POS_INF;
+        tb_pick_tell(p, tb_pick_read(p, TB_PICK_LISTS, probabilities, s->place, 0));
+        p.row.bound = bound;
         if (p.row.greatest >= TB_KEY_POS_INF || p.row.greatest < p.least) return false;
         p.row.weigher = tb_make_weigher(probabilities, law_key_value(p.row.greatest));
         if (chain.temperature != 1.0f && !tb_set_temperature(&p.row.weigher, chain.temperature)) return false;
@@ -239,13 +340,10 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     }
 #pragma unroll 1
     for (int attempt = 0; attempt < TB_PICK_TRIES; attempt++) {
-        uint64_t mass = 0;
-        uint32_t n =
-            by_mass
-                ? tb_pick_read<TB_PICK_WEIGHS>(p, probabilities, s->place + begin, room, &top, &flags, &mass)
-                : tb_pick_read<TB_PICK_LISTS>(p, probabilities, s->place + begin, room, &top, &flags, &mass);
+        const tb_pick_seen seen = tb_pick_read(p, mode, probabilities, s->place + begin, room);
+        const uint32_t n = seen.n;
         const bool full = __syncthreads_or(n > room); /* and the last attempt's words have been read */
-        tb_pick_tell(p, top, flags, n);
+        tb_pick_tell(p, seen);
         const bool there = tb_lane() < blockDim.x / 32;
         const uint32_t count = there ? s->count[tb_lane()] : 0;
         p.row.listed = tb_warp_sum(count);
@@ -255,14 +353,20 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
         if (enough && (!full || capped)) {
             p.row.first = begin;
             p.row.mine = n < room ? n : room;
+            p.row.before = capped ? begin : tb_warp_sum(tb_lane() < tb_warp() ? count : 0);
             if (capped) p.row.listed = wanted;
             if (!by_mass) return true;
-            p.mass = tb_block_sum64(&s->scratch, mass);
+            if (exact) {
+                p.low = p.high = tb_block_sum64(&s->scratch, seen.mass);
+            } else {
+                p.row.weigher = tb_make_weigher(true, law_key_value(p.row.greatest));
+                tb_pick_interval(p, seen.sum);
+            }
             uint64_t listed = 0;
             tb_pick_each(p.row, [&](uint64_t place, uint32_t) {
                 listed += tb_weight(p.row.weigher, law_key_value(tb_place_key(place)));
             });
-            return tb_block_sum64(&s->scratch, listed) >= law_top_p_target(chain.p, p.mass);
+            return tb_block_sum64(&s->scratch, listed) >= law_top_p_target(chain.p, p.high);
         }
         if (enough && first_equals && p.row.bound == p.row.greatest) { /* of equal tokens the first ones do */
             begin = tb_warp_sum(tb_lane() < tb_warp() ? count : 0);
@@ -282,11 +386,11 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
         float factor = 1.3f * (float)wanted / (float)p.row.listed;
         fraction *= enough ? fminf(factor, 0.7f) : fminf(fmaxf(factor, 1.3f), 4.0f);
         const uint32_t before = p.row.bound;
-        p.row.bound = tb_pick_bound(p, fraction, loads);
+        p.row.bound = tb_pick_bound(p, tb_pick_number<R>(fraction, loads));
         for (int i = 0; i < 3 && p.row.bound == before; i++) {
             fraction *= enough ? 0.6f : 1.4f;
             __syncthreads(); /* all have the bound */
-            p.row.bound = tb_pick_bound(p, fraction, loads);
+            p.row.bound = tb_pick_bound(p, tb_pick_number<R>(fraction, loads));
         }
         if (p.row.bound == before) return false;
     }
@@ -309,31 +413,48 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
         tb_pick_part<R>((const char *)call.data + (size_t)start * R::bytes, located ? (uint32_t)length : 0);
     p.least = probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
     const bool by_mass = tb_pick_kind(&call, params.steps) == TB_PICK_BY_MASS;
+    /* The first warps sample the row, the last one finds what is wanted: instructions of all warps are many.
+     */
+    const bool all = p.r.part.length <= TB_PICK_LIST - blockDim.x / 32 * 3 * R::width,
+               last = tb_warp() == blockDim.x / 32 - 1;
+    auto count_wanted = [&](const tb_whole_chain &chain) {
+        return by_mass                         ? TB_PICK_LIKELY
+               : chain.k_before == TB_NO_COUNT ? (uint32_t)call.top_count
+                                               : chain.k_before;
+    };
     int loads = 0;
-    if (p.r.part.length > TB_PICK_LIST - blockDim.x / 32 * 3 * R::width) {
-        /* So many that about half of the samplers reach the bound, to go by the k for all slots. */
-        uint32_t k = by_mass ? TB_PICK_LIKELY : (uint32_t)call.top_count;
-        for (int32_t i = 0; i < call.step_count && !by_mass; i++)
-            if (params.steps[i].kind == TOMBOLA_TOP_K && !params.steps[i].k_per_slot && params.steps[i].k > 0)
-                k = (uint32_t)params.steps[i].k;
-        loads = (int)(0.7f * (float)p.r.part.length / (float)(k * R::width));
-        loads = loads < 1 ? 1 : loads > TB_PICK_LOADS ? TB_PICK_LOADS : loads;
+    if (!all && (last || threadIdx.x < TB_PICK_SAMPLERS)) {
+        loads = tb_pick_loads<R>(params, p.r.part.length, by_mass);
         tb_pick_sample(p, loads);
     }
-    if (tb_warp() == blockDim.x / 32 - 1) tb_whole_parse(params, located, slot, &s->chain);
+    if (last) {
+        tb_whole_parse(params, located, slot, &s->chain);
+        __syncwarp();
+        if (!all && tb_lane() == 0) {
+            const float fraction = tb_pick_fraction<R>(count_wanted(s->chain), p.r.part.length, loads);
+            s->word[0] = tb_pick_number<R>(fraction, loads);
+            s->word[1] = law_bits(fraction);
+            s->word[2] = (uint32_t)loads;
+        }
+    }
     __syncthreads();
+    if (!all) loads = (int)s->word[2];
     const tb_whole_chain chain = s->chain;
     if (chain.bad || length == 0) return false;
     if (by_mass && (chain.p >= 1.0f || chain.k_before != TB_NO_COUNT)) return false;
-    const uint32_t wanted = by_mass                         ? TB_PICK_LIKELY
-                            : chain.k_before == TB_NO_COUNT ? (uint32_t)call.top_count
-                                                            : chain.k_before;
+    const uint32_t wanted = count_wanted(chain);
     const bool first_equals =
         !by_mass && chain.p >= 1.0f && (call.ties == TOMBOLA_TIES_INDEX || chain.k_before == TB_NO_COUNT);
     uint32_t status;
     if (!tb_pick_list(p, probabilities, wanted, by_mass, first_equals, loads, chain, &status)) return false;
     if (call.advance_offsets && threadIdx.x == 0) tb_next_offsets(params)[index] = call.offsets[slot] + 1;
-    tb_pick_write(p.row, call, chain, p.mass, index, start, status, 0, (uint32_t)length);
+    /* the mass of all tokens is known well enough, or summed again */
+    while (!tb_pick_write(p.row, call, chain, p.low, p.high, index, start, status, 0, (uint32_t)length)) {
+        __syncthreads();
+        const tb_pick_seen seen =
+            tb_pick_read(p, TB_PICK_WEIGHS, probabilities, s->place + p.row.first, p.row.mine);
+        p.low = p.high = tb_block_sum64(&s->scratch, seen.mass);
+    }
     return true;
 }
 

@@ -12,6 +12,8 @@
 #define TB_PICK_SAMPLERS 256
 #define TB_PICK_BINS 1024
 #define TB_PICK_CROWD 256 /* tokens of a bin that are ranked by comparing each with each */
+#define TB_PICK_FEW 256   /* tokens of a list that is ranked so at once; a block has so many threads or more \
+                           */
 
 typedef struct tb_pick_shared {
     uint64_t place[TB_PICK_LIST]; /* in index order, each warp's part of it */
@@ -21,7 +23,11 @@ typedef struct tb_pick_shared {
     };
     union {
         uint32_t bin[TB_PICK_BINS];
-        uint32_t sample[TB_PICK_SAMPLERS]; /* keys of the greatest of each one's part of the sample */
+        struct {
+            uint32_t sample[TB_PICK_SAMPLERS]; /* keys of the greatest of each one's part of the sample, */
+            uint32_t
+                number[TB_PICK_SAMPLERS]; /* and with their last bits their places: no two are the same */
+        };
     };
     uint32_t count[32], flags[32], greatest[32]; /* of warps */
     uint64_t word[4], least[32];                 /* one thread to all, warps to all */
@@ -36,7 +42,8 @@ typedef struct tb_pick_row {
     tb_pick_shared *s;
     tb_team team;
     uint32_t bound, greatest;     /* keys: all tokens from `bound` on are listed */
-    uint32_t listed, first, mine; /* tokens; this warp's begin, and their number */
+    uint32_t listed, first, mine; /* tokens; where this warp's begin, and their number */
+    uint32_t before;              /* tokens of the warps before it */
     bool by_index;
     tb_weigher weigher;
 } tb_pick_row;
@@ -51,14 +58,26 @@ TB_DEV void tb_pick_append(const uint4 &v, uint32_t first, float bound, uint64_t
     uint32_t members = 0;
 #pragma unroll
     for (int e = 0; e < R::width; e++) members |= (uint32_t)(tb_whole_element<R>(v, e) >= bound) << e;
-    if (!__any_sync(TB_WHOLE_WARP, members)) return;
+    const uint32_t lanes = __ballot_sync(TB_WHOLE_WARP, members);
+    if (!lanes) return;
+    if (!__any_sync(TB_WHOLE_WARP, members & (members - 1))) { /* at most one of each lane, as mostly */
+        const uint32_t at = *n + (uint32_t)__popc(lanes & lower);
+        *n += (uint32_t)__popc(lanes);
+        if (!members || at >= room) return;
+        float x = tb_whole_element<R>(v, 0);
+#pragma unroll
+        for (int e = 1; e < R::width; e++)
+            if (members >> e & 1) x = tb_whole_element<R>(v, e);
+        segment[at] = tb_place(law_key(x), first + (uint32_t)__ffs((int)members) - 1);
+        return;
+    }
     /* members of the lanes below: their numbers, bit by bit */
     uint32_t number = (uint32_t)__popc(members), at = *n;
 #pragma unroll
     for (int b = 0; 1 << b <= R::width; b++) {
-        uint32_t lanes = __ballot_sync(TB_WHOLE_WARP, number >> b & 1);
-        at += (uint32_t)__popc(lanes & lower) << b;
-        *n += (uint32_t)__popc(lanes) << b;
+        uint32_t bit = __ballot_sync(TB_WHOLE_WARP, number >> b & 1);
+        at += (uint32_t)__popc(bit & lower) << b;
+        *n += (uint32_t)__popc(bit) << b;
     }
 #pragma unroll
     for (int e = 0; e < R::width; e++) {
@@ -194,6 +213,26 @@ TB_CALL uint64_t tb_pick_find(tb_pick_row &p, uint32_t number)
         if (low == high) break;
     }
     return tb_pick_equal(p, low, number - above);
+}
+
+/* The same of at most TB_PICK_FEW tokens: each is compared with all. */
+TB_DEV uint64_t tb_pick_rank(const tb_pick_row &p, uint32_t number)
+{
+    tb_pick_shared *s = p.s;
+    __syncthreads();
+    tb_pick_each(p, [&](uint64_t place, uint32_t i) { s->mass[p.before + i - p.first] = place; });
+    __syncthreads();
+    const uint32_t lanes = blockDim.x / TB_PICK_FEW, self = threadIdx.x / lanes, n = p.listed;
+    const uint64_t place = self < n ? s->mass[self] : ~(uint64_t)0;
+    uint32_t greater = 0;
+    if (tb_warp() * 32 < n * lanes) {
+#pragma unroll 4
+        for (uint32_t j = threadIdx.x % lanes; j < n; j += lanes) greater += s->mass[j] > place;
+    }
+    for (uint32_t d = 1; d < lanes; d *= 2) greater += __shfl_xor_sync(TB_WHOLE_WARP, greater, d);
+    if (self < n && greater == number) s->word[3] = place;
+    __syncthreads();
+    return s->word[3];
 }
 
 /* The last listed token with less than `target` mass in greater ones (TIES_ALL: in greater values), which the
@@ -382,11 +421,13 @@ TB_DEV void tb_pick_write_top(tb_pick_row &p, const tombola_call &call, int64_t 
     }
 }
 
-/* All outputs from the list, which has what the chain keeps (a `total` other than 0: the mass that top_p is a
- * fraction of). A block writes elements [begin, end) of what is as long as the row. */
-TB_CALL void tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_whole_chain &chain,
-                           uint64_t total, int64_t index, int64_t start, uint32_t status, uint32_t begin,
-                           uint32_t end)
+/* All outputs from the list, which has what the chain keeps (a `total_high` other than 0: between it and
+ * total_low is the mass that top_p is a fraction of). A block writes elements [begin, end) of what is as long
+ * as the row. False, with nothing written, where the mass
+ * is not known well enough. */
+TB_CALL bool tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_whole_chain &chain,
+                           uint64_t total_low, uint64_t total_high, int64_t index, int64_t start,
+                           uint32_t status, uint32_t begin, uint32_t end)
 {
     tb_pick_shared *s = p.s;
     const uint32_t bytes = tb_bytes(call.dtype);
@@ -398,7 +439,7 @@ TB_CALL void tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_wh
     uint32_t kept = p.listed;
     auto keep = [&](uint32_t k) {
         if (k >= p.listed) return;
-        uint64_t place = tb_pick_find(p, k - 1);
+        uint64_t place = p.listed <= TB_PICK_FEW ? tb_pick_rank(p, k - 1) : tb_pick_find(p, k - 1);
         if (!p.by_index) place = tb_floor_of_key(tb_place_key(place));
         if (place > floor) floor = place;
     };
@@ -412,16 +453,30 @@ TB_CALL void tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_wh
         });
         tb_block_sums(&s->scratch, &mass, &kept);
     };
-    const bool top_p = chain.p < 1.0f && !greedy;
+    const bool top_p = chain.p < 1.0f && !greedy,
+               top = call.top_count > 0 && (call.top_ids || call.top_logprobs);
     const uint32_t k = top_p || chain.k_before < chain.k_after ? chain.k_before : chain.k_after;
     keep(greedy ? 1 : k);
+    bool measured = false;
     if (top_p) {
-        if (!total) measure();
-        uint64_t place = tb_pick_cut(p, law_top_p_target(chain.p, total ? total : mass));
+        if (!total_high) {
+            measure();
+            total_low = total_high = mass;
+        }
+        const uint64_t least = law_top_p_target(chain.p, total_low),
+                       most = law_top_p_target(chain.p, total_high);
+        uint64_t place = tb_pick_cut(p, least);
         if (place > floor) floor = place;
-        if (chain.k_after < k) keep(chain.k_after);
+        if (most > least) { /* what is kept of less has the mass that is wanted of more, too */
+            measure();
+            if (mass < most) return false;
+            measured = true;
+        }
+        if (chain.k_after < k) keep(chain.k_after), measured = false;
     }
-    if (floor || call.kept_mass || call.probabilities || call.top_logprobs) measure();
+    if (!measured &&
+        (call.kept_mass || call.probabilities || call.top_logprobs || (floor && (call.kept_count || top))))
+        measure();
     if (threadIdx.x == 0 && p.team.rank == 0) {
         if (call.status) call.status[index] = status;
         if (call.kept_count) call.kept_count[index] = (int32_t)kept;
@@ -446,8 +501,8 @@ TB_CALL void tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_wh
                                          tb_ratio(p.weigher, law_key_value(tb_place_key(place))), scale);
         });
     }
-    if (call.top_count > 0 && (call.top_ids || call.top_logprobs))
-        tb_pick_write_top(p, call, index, kept, mass);
+    if (top) tb_pick_write_top(p, call, index, kept, mass);
+    return true;
 }
 
 #endif

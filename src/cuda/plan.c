@@ -353,9 +353,10 @@ static bool pick_suits(const tb_cuda_device *device, const tombola_call *call)
     if (!many && call->kind != TOMBOLA_PROBABILITIES && !call->probabilities && !call->masked_logits)
         return false;
     const int64_t sms = device->multiprocessors;
-    const bool by_mass =
-        tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS; /* reads rows twice, of many tokens in vain */
-    return call->vocab_size >= 16384 && call->rows > (by_mass ? sms * 3 / 4 : many ? sms / 16 : sms * 3 / 8);
+    /* logits under a top_p are read twice */
+    const bool twice =
+        call->kind != TOMBOLA_PROBABILITIES && tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS;
+    return call->vocab_size >= 16384 && call->rows > (twice ? sms * 3 / 4 : many ? sms / 16 : sms * 3 / 8);
 }
 
 /* `threads` of a block; 0: as many as suit the batch, of which a multiprocessor then has about a thousand. */

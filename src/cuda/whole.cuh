@@ -42,7 +42,12 @@ typedef struct tb_whole_set {
 } tb_whole_set;
 
 typedef struct tb_whole_shared {
-    uint64_t box[2]; /* mbarriers of the exchanges, in turns */
+    uint64_t box[2];        /* mbarriers of the exchanges, in turns */
+    uint64_t list_box;      /* of the blocks' lists, which each sends to all once */
+    uint32_t listed_by[16]; /* their lengths */
+    uint32_t few;           /* tokens of all of them, in few_own: all that may be kept; 0: no such list */
+    uint32_t fill_bytes, fill_word; /* of an element of a row of output that is filled, with what, */
+    char *fill;                     /* and where, or NULL: few tokens of it will be kept */
     tb_whole_chain chain;
     tb_scratch scratch;
     uint32_t cursor;
@@ -54,6 +59,10 @@ typedef struct tb_whole_shared {
         struct {
             uint64_t own[TB_WHOLE_LIST], list[TB_WHOLE_LIST]; /* places: this block's, and the team's */
             uint64_t weight[TB_WHOLE_LIST];
+        };
+        struct {
+            uint64_t few_own[TB_WHOLE_LIST],
+                slot[2 * TB_WHOLE_LIST]; /* places: the same, as they come by mail */
         };
         struct {
             uint64_t listed[TB_WHOLE_OWN]; /* places, a segment for each warp: where few tokens are wanted */
@@ -491,13 +500,15 @@ enum { TB_COUNT_ONLY, TB_WEIGH, TB_WEIGH_AND_STORE };
 
 /*
  * Mass and count of the tokens with place >= set.floor; the words exchanged, {mass, count} of each warp, are
- * returned. TB_COUNT_ONLY leaves the mass out; TB_WEIGH_AND_STORE (f32 logits that are all kept) puts the
- * tokens' ratios where their values were, and does not count.
+ * returned. TB_COUNT_ONLY leaves the mass out; TB_WEIGH_AND_STORE (f32 logits that are all kept, none of
+ * them NaN, and a scale from TB_LEAST_SCALE on) puts the tokens' ratios where their values were, 0 for what
+ * weighs nothing, and does not count.
  */
 template <class R> TB_DEV const uint4 *tb_whole_measure(R &r, tb_whole_set *set, int how)
 {
     const tb_cut cut = tb_make_cut(set->floor);
     const tb_weigher w = r.weigher;
+    const float step = w.scale * -0x1p-6f;
     uint32_t high = 0, low = 0, n = 0, values = 0;
     auto add = [&](bool in, float ratio) {
         uint32_t h, l;
@@ -517,11 +528,11 @@ template <class R> TB_DEV const uint4 *tb_whole_measure(R &r, tb_whole_set *set,
             tb_whole_each(r, [&](float(&x)[R::width], uint32_t, uint4 *at, auto) {
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
-                    uint32_t h, l;
-                    x[e] = tb_ratio_plain(w, x[e]);
-                    tb_split_ratio(x[e], &h, &l);
-                    high += h;
-                    low += l;
+                    float ratio = tb_power_of_two(tb_scaled_exponent(x[e], w.maximum, step), -64.0f);
+                    float upper = __fadd_rz(ratio, 8.0f); /* as in tb_weigh_scaled */
+                    high += law_bits(upper);
+                    low += law_bits(__fadd_rz(ratio, (8.0f + 0x1p-17f) - upper));
+                    x[e] = ratio >= 0x1p-40f ? ratio : 0.0f; /* what weighs nothing */
                 }
                 values += 4;
                 *at = make_uint4(law_bits(x[0]), law_bits(x[1]), law_bits(x[2]), law_bits(x[3]));

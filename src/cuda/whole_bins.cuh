@@ -101,6 +101,36 @@ TB_CALL uint32_t tb_whole_group_bound(const uint4 *group, uint32_t quarters, uin
     return low;
 }
 
+/* The same, but of 128 larger parts, by the block, for the tokens of at least 4 blocks: a key that somewhat
+ * more tokens reach, sooner. Each of them is compared with all. */
+#define TB_WHOLE_FOLDS 128
+template <class R> TB_DEV uint32_t tb_whole_fold_bound(const R &r, uint32_t wanted, uint32_t least)
+{
+    static_assert(TB_WHOLE_THREADS == 2 * TB_WHOLE_FOLDS, "two threads for each");
+    uint32_t *fold = (uint32_t *)r.s->few_own; /* 128 words are 4, 2 or 1 of each warp of the team */
+    const uint32_t of_warp = 16 / r.team.size, i = threadIdx.x;
+    if (i < TB_WHOLE_FOLDS) {
+        const uint4 g = r.group[i / of_warp];
+        const uint32_t a = g.x > g.y ? g.x : g.y, b = g.z > g.w ? g.z : g.w, part = i % of_warp;
+        uint32_t key = of_warp == 1 ? (a > b ? a : b) : of_warp == 2 ? (part ? b : a) : part & 1 ? g.y : g.x;
+        if (of_warp == 4 && part > 1) key = part & 1 ? g.w : g.z;
+        fold[i] = (key | (TB_WHOLE_FOLDS - 1)) - i; /* all different; rounded in value, no matter which way */
+    }
+    __syncthreads();
+    const uint32_t mine = fold[i / 2];
+    uint32_t before = 0;
+#pragma unroll
+    for (uint32_t j = 0; j < TB_WHOLE_FOLDS / 8; j++) {
+        const uint4 g = *(const uint4 *)&fold[j * 8 + i % 2 * 4];
+        before += (g.x > mine) + (g.y > mine) + (g.z > mine) + (g.w > mine);
+    }
+    before += __shfl_xor_sync(TB_WHOLE_WARP, before, 1);
+    if (before == wanted - 1) r.s->scratch.word[0] = mine & ~(uint32_t)(TB_WHOLE_FOLDS - 1);
+    __syncthreads();
+    const uint32_t bound = (uint32_t)r.s->scratch.word[0];
+    return bound < least ? 0 : bound;
+}
+
 template <class R> TB_DEV uint32_t tb_whole_group_bound(const R &r, uint32_t wanted, uint32_t least)
 {
     return tb_whole_group_bound(r.group, r.team.size * TB_WHOLE_WARPS, wanted, least, r.greatest,
@@ -179,6 +209,7 @@ template <class R> TB_DEV void tb_whole_fill(R &r, const tb_whole_bins &bins, co
     tb_whole_shared *s = r.s;
     const tb_weigher w = r.weigher;
     tb_whole_reclaim(r);
+    if (threadIdx.x == 0) s->few = 0;
     for (uint32_t b = threadIdx.x; b < TB_WHOLE_BINS; b += TB_WHOLE_THREADS) {
         s->count[b] = 0;
         if (weigh) s->digit[0][b] = s->digit[1][b] = s->digit[2][b] = 0;

@@ -27,34 +27,43 @@ template <class R> TB_DEV uint32_t tb_whole_guess(const R &r, float x, uint32_t 
 }
 
 /* Copies all blocks' lists to `all`, one after the other; count[q]: the tokens of warp lane + 32 * q of the
- * team's. */
+ * team's. Each warp copies the lists of the warps of its number, their first loads at once, of its own block
+ * first: all blocks read, none is asked by all others at a time. */
 template <class R> TB_DEV void tb_whole_collect(const R &r, uint64_t *all, const uint32_t (&count)[4])
 {
-    uint32_t base = 0;
+    constexpr uint32_t BLOCKS = 32 / TB_WHOLE_WARPS; /* whose counts a lane's number q holds */
+    uint32_t base = 0, length = 0, begin = 0;        /* of the list that this warp takes from block `lane` */
 #pragma unroll
-    for (int q = 0; q < 4; q++) {
-        if (q * 32 >= (int)(r.team.size * TB_WHOLE_WARPS)) break;
-        const uint32_t end = base + tb_warp_scan(count[q]);
-        constexpr int EACH =
-            32 / TB_WHOLE_WARPS; /* segments that this warp copies, their first loads at once */
-        uint64_t place[EACH];
-        uint32_t n[EACH], to[EACH];
-        const uint64_t *theirs[EACH];
-#pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            const int from = i * TB_WHOLE_WARPS + (int)tb_warp();
-            n[i] = __shfl_sync(TB_WHOLE_WARP, count[q], from);
-            to[i] = __shfl_sync(TB_WHOLE_WARP, end, from) - n[i];
-            theirs[i] = tb_team_at(r.team, r.s->listed, (uint32_t)(q * 32 + from) / TB_WHOLE_WARPS) +
-                        tb_warp() * TB_WHOLE_SEGMENT;
-            place[i] = tb_lane() < n[i] ? theirs[i][tb_lane()] : 0;
-        }
-#pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            if (tb_lane() < n[i]) all[to[i] + tb_lane()] = place[i];
-            for (uint32_t j = 32 + tb_lane(); j < n[i]; j += 32) all[to[i] + j] = theirs[i][j];
-        }
+    for (uint32_t q = 0; q < 4; q++) {
+        const uint32_t end = base + tb_warp_scan(count[q]),
+                       lane = tb_lane() % BLOCKS * TB_WHOLE_WARPS + tb_warp();
+        const uint32_t n = __shfl_sync(TB_WHOLE_WARP, count[q], (int)lane),
+                       to = __shfl_sync(TB_WHOLE_WARP, end, (int)lane);
+        if (tb_lane() / BLOCKS == q) length = n, begin = to - n;
         base = __shfl_sync(TB_WHOLE_WARP, end, 31);
+    }
+    constexpr uint32_t AT_ONCE = 8;
+#pragma unroll 1
+    for (uint32_t k0 = 0; k0 < r.team.size; k0 += AT_ONCE) {
+        uint64_t place[AT_ONCE];
+#pragma unroll
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            const uint32_t block = (k0 + k + r.team.rank) & (r.team.size - 1);
+            const uint64_t *theirs = tb_team_at(r.team, r.s->listed, block) + tb_warp() * TB_WHOLE_SEGMENT;
+            const uint32_t n = __shfl_sync(TB_WHOLE_WARP, length, (int)block);
+            place[k] = k0 + k < r.team.size && tb_lane() < n ? theirs[tb_lane()] : 0;
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            if (k0 + k >= r.team.size) break;
+            const uint32_t block = (k0 + k + r.team.rank) & (r.team.size - 1),
+                           n = __shfl_sync(TB_WHOLE_WARP, length, (int)block),
+                           to = __shfl_sync(TB_WHOLE_WARP, begin, (int)block);
+            if (tb_lane() < n) all[to + tb_lane()] = place[k];
+            if (n <= 32) continue;
+            const uint64_t *theirs = tb_team_at(r.team, r.s->listed, block) + tb_warp() * TB_WHOLE_SEGMENT;
+            for (uint32_t j = 32 + tb_lane(); j < n; j += 32) all[to + j] = theirs[j];
+        }
     }
 }
 
@@ -88,7 +97,7 @@ template <class R> TB_DEV tb_pick_row tb_whole_take(const R &r, uint32_t n, uint
     p.greatest = r.greatest;
     p.listed = n;
     const uint32_t each = (n + TB_WHOLE_WARPS - 1) / TB_WHOLE_WARPS;
-    p.first = each * tb_warp() < n ? each * tb_warp() : n;
+    p.first = p.before = each * tb_warp() < n ? each * tb_warp() : n;
     p.mine = n - p.first < each ? n - p.first : each;
     __syncthreads();
     return p;
@@ -152,7 +161,7 @@ TB_DEV bool tb_whole_pick(R &r, const tombola_call &call, int64_t index, int64_t
                : e - r.part.shift < r.part.length ? (uint32_t)e - r.part.shift
                                                   : r.part.length;
     };
-    tb_pick_write(p, call, chain, 0, index, start, status, element(of_block * r.team.rank),
+    tb_pick_write(p, call, chain, 0, 0, index, start, status, element(of_block * r.team.rank),
                   element(of_block * (r.team.rank + 1)));
     tb_whole_wait(r);
     return true;
@@ -197,7 +206,7 @@ TB_DEV void tb_whole_write_top(R &r, const tombola_call &call, int64_t index, in
                                const tb_whole_set &set)
 {
     tb_whole_set top = set;
-    tb_whole_select(r, true, (uint32_t)call.top_count, TB_NO_TARGET, &top);
+    tb_whole_select(r, true, (uint32_t)call.top_count, TB_NO_TARGET, false, &top);
     const uint4 *counts = tb_whole_measure(r, &top, TB_COUNT_ONLY);
     int32_t *ids = (call.top_ids ? call.top_ids : (int32_t *)call.top_logprobs) + index * call.top_count;
     tb_whole_write_ids(r, ids, call.top_count, top, counts);

@@ -26,7 +26,7 @@ TB_DEV uint32_t tb_whole_gather(R &r, const tb_whole_bins &bins, int bin, const 
     const tb_team team = r.team;
     uint64_t *own = team.size == 1 ? s->list : s->own;
     tb_whole_reclaim(r);
-    if (threadIdx.x == 0) s->cursor = 0;
+    if (threadIdx.x == 0) s->cursor = s->few = 0;
     __syncthreads();
     bool full = false;
 #pragma unroll 2
@@ -67,6 +67,147 @@ TB_DEV uint32_t tb_whole_gather(R &r, const tb_whole_bins &bins, int bin, const 
     }
     __syncthreads();
     return total;
+}
+
+/* ---- few tokens: lists that come by mail ---- */
+
+/* Makes this warp's part of an output row what tokens that are not kept get: 0, or -inf in the row's dtype.
+ */
+template <class R> TB_DEV void tb_whole_fill_part(const R &r, char *row, uint32_t bytes)
+{
+    const tb_whole_part &p = r.part;
+    const uint32_t word = r.s->fill_word;
+    uint32_t begin = p.first * R::width, end = p.end * R::width;
+    begin = begin > p.shift ? begin - p.shift : 0;
+    end = end > p.shift ? end - p.shift : 0;
+    if (end > p.length) end = p.length;
+    if (begin >= end) return;
+    char *to = row + (size_t)begin * bytes;
+    const uint32_t length = end - begin, per = 16 / bytes;
+    uint32_t head = ((uint32_t)(0 - (uintptr_t)to) & 15u) / bytes;
+    if (head > length) head = length;
+    const uint32_t vectors = (length - head) / per, tail = head + vectors * per;
+    for (uint32_t i = tb_lane(); i < vectors; i += 32)
+        tb_store16(to + head * bytes + (size_t)i * 16, make_uint4(word, word, word, word));
+    for (uint32_t i = tb_lane(); i < head + (length - tail); i += 32)
+        tb_set_element(to, i < head ? i : tail + i - head, word, bytes);
+}
+
+/* Whether a row of which k tokens are wanted is for such a list. There is one for a row. */
+template <class R> TB_DEV bool tb_whole_has_few(const R &r, uint32_t k)
+{
+    return !R::TOP && r.team.size >= 4 && k <= TB_WHOLE_FOLDS / 2;
+}
+
+/* Lists the block's tokens from a value on, in s->few_own. Returns their number. */
+template <class R> TB_DEV uint32_t tb_whole_list_few(R &r, float least)
+{
+    constexpr uint32_t U = 8;
+    tb_whole_shared *s = r.s;
+    const uint32_t mine = r.part.end - r.part.first; /* vectors of the warp */
+    const uint4 *at = r.keep + threadIdx.x;
+#pragma unroll 1
+    for (uint32_t j0 = 0; j0 * 32 < mine; j0 += U, at += U * TB_WHOLE_THREADS) {
+        uint32_t hits = 0;
+#pragma unroll
+        for (uint32_t j = 0; j < U; j++)
+            if ((j0 + j) * 32 + tb_lane() < mine)
+                hits |= (uint32_t)tb_whole_reaches<R>(at[j * TB_WHOLE_THREADS], least) << j;
+#pragma unroll 1
+        for (; hits; hits &= hits - 1) {
+            const uint32_t j = (uint32_t)__ffs((int)hits) - 1;
+            const uint4 v = at[j * TB_WHOLE_THREADS];
+            const uint32_t first = tb_whole_index(r, r.part.first + (j0 + j) * 32 + tb_lane());
+#pragma unroll 1
+            for (int e = 0; e < R::width; e++) {
+                const float x = tb_whole_element<R>(v, e);
+                if (!(x >= least)) continue;
+                const uint32_t to = atomicAdd(&s->cursor, 1u);
+                if (to < TB_WHOLE_LIST) s->few_own[to] = tb_place(law_key(x), first + e);
+            }
+        }
+    }
+    __syncthreads();
+    return s->cursor;
+}
+
+/* Sends the n tokens that this block has listed to all blocks, and takes theirs over, in s->few_own. Returns
+ * the number of all, and sets s->few; 0 where a block has no room for them. */
+template <class R> TB_DEV uint32_t tb_whole_mail_few(R &r, uint32_t n)
+{
+    tb_whole_shared *s = r.s;
+    const uint32_t size = r.team.size, room = 2 * TB_WHOLE_LIST / size, sent = n < room ? n : room;
+    for (uint32_t to = tb_warp(); to < size; to += TB_WHOLE_WARPS) {
+        if (tb_lane() == 0) {
+            tb_mail_expect_at(&s->list_box, (int)to, sent * 8 + 4);
+            tb_mail_4(&s->listed_by[r.team.rank], (int)to, n, &s->list_box);
+        }
+        for (uint32_t i = tb_lane(); i < sent; i += 32) {
+            const uint64_t place = s->few_own[i];
+            tb_mail_8(&s->slot[r.team.rank * room + i], (int)to, (uint32_t)place, (uint32_t)(place >> 32),
+                      &s->list_box);
+        }
+    }
+    if (s->fill) tb_whole_fill_part(r, s->fill, s->fill_bytes); /* while the lists are under way */
+    tb_mail_await(&s->list_box);
+    __syncthreads(); /* all have sent theirs */
+    const uint32_t count = tb_lane() < size ? s->listed_by[tb_lane()] : 0, end = tb_warp_scan(count),
+                   all = __shfl_sync(TB_WHOLE_WARP, end, 31);
+    if (tb_warp_max(count) > room || all > TB_WHOLE_LIST) return 0;
+    for (uint32_t i = threadIdx.x; i < 2 * TB_WHOLE_LIST; i += TB_WHOLE_THREADS) {
+        const uint32_t from = i / room, number = i % room, its = __shfl_sync(TB_WHOLE_WARP, count, (int)from),
+                       start = __shfl_sync(TB_WHOLE_WARP, end, (int)from) - its;
+        if (number < its) s->few_own[start + number] = s->slot[i];
+    }
+    if (threadIdx.x == 0) s->few = all;
+    __syncthreads();
+    return all;
+}
+
+/* The k greatest of the row's tokens, if those from a bound on are few; with `weigh` their mass, too. `ok` is
+ * false where they are not, or there are not k of them; nothing has changed then but the block's lists. */
+typedef struct tb_whole_few {
+    uint64_t floor, mass;
+    uint32_t count;
+    bool ok;
+} tb_whole_few;
+
+template <class R>
+TB_CALL tb_whole_few tb_whole_cut_few(R r, bool by_index, uint32_t k, uint32_t bottom, bool weigh)
+{
+    tb_whole_shared *s = r.s;
+    tb_whole_few few = {0, 0, 0, false};
+    const uint32_t low = tb_whole_fold_bound(r, k, bottom);
+    if (!low) return few;
+    const uint32_t n = tb_whole_mail_few(r, tb_whole_list_few(r, law_key_value(low)));
+    if (n < k) return few;
+    /* each token by one lane, or where they are few by two or four, which share its comparisons */
+    const uint32_t lanes = n <= TB_WHOLE_THREADS / 4   ? 4
+                           : n <= TB_WHOLE_THREADS / 2 ? 2
+                                                       : 1,
+                   self = threadIdx.x / lanes;
+    const uint64_t place = self < n ? s->few_own[self] : ~(uint64_t)0;
+    uint32_t greater = 0;
+    if (tb_warp() * 32 < n * lanes) {
+#pragma unroll 4
+        for (uint32_t j = threadIdx.x % lanes; j < n; j += lanes) greater += s->few_own[j] > place;
+    }
+    for (uint32_t d = 1; d < lanes; d *= 2) greater += __shfl_xor_sync(TB_WHOLE_WARP, greater, d);
+    if (self < n && greater == k - 1) s->scratch.word[1] = place;
+    __syncthreads();
+    few.ok = true;
+    few.floor = by_index ? s->scratch.word[1] : tb_floor_of_key(tb_place_key(s->scratch.word[1]));
+    if (!weigh) return few;
+#pragma unroll 1
+    for (uint32_t i = tb_lane(); i < n; i += 32) {
+        const uint64_t its = s->few_own[i];
+        if (its < few.floor) continue;
+        few.count++;
+        few.mass += tb_weight(r.weigher, law_key_value(tb_place_key(its)));
+    }
+    few.count = tb_warp_sum(few.count);
+    few.mass = tb_warp_sum64(few.mass);
+    return few;
 }
 
 /* Cuts a list of n tokens, `above` tokens of mass `mass_above` being greater than all of it: lowers *set to
@@ -187,10 +328,11 @@ TB_DEV void tb_whole_cut_value(R &r, bool by_index, uint32_t key, uint32_t insid
 
 /*
  * Keeps those tokens of *set with fewer than k greater ones and less than `target` mass in them (k, target >=
- * 1; TB_NO_COUNT and TB_NO_TARGET: no limit). With a target the set must be measured.
+ * 1; TB_NO_COUNT and TB_NO_TARGET: no limit). With a target the set must be measured. `measure`: what stays
+ * should be, if that is not for nothing.
  */
 template <class R>
-TB_DEV void tb_whole_select(R &r, bool by_index, uint32_t k, uint64_t target, tb_whole_set *set)
+TB_DEV void tb_whole_select(R &r, bool by_index, uint32_t k, uint64_t target, bool measure, tb_whole_set *set)
 {
     const bool weigh = target != TB_NO_TARGET;
     const uint32_t groups = r.team.size * TB_WHOLE_GROUPS, bottom = tb_place_key(set->floor);
@@ -202,6 +344,16 @@ TB_DEV void tb_whole_select(R &r, bool by_index, uint32_t k, uint64_t target, tb
     auto bound_by_mass = [&]() {
         return weigh ? tb_whole_key_of_weight(r, bottom, (set->mass - target) / set->count + 1) : bottom;
     };
+    if (!weigh && !cut.partial && tb_whole_has_few(r, k)) {
+        const tb_whole_few few = tb_whole_cut_few(r, by_index, k, bottom, measure);
+        if (few.ok) {
+            if (few.floor > set->floor) set->floor = few.floor;
+            set->count = few.count;
+            set->mass = few.mass;
+            set->measured = measure;
+            return;
+        }
+    }
     if (k <= groups) {
         uint32_t bound = tb_whole_group_bound(r, k, bottom);
         if (bound > low) low = bound;

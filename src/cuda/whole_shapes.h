@@ -12,7 +12,7 @@
 #include "../law/base.h"
 
 #define TB_WHOLE_THREADS 256
-#define TB_WHOLE_FIXED_BYTES 6864
+#define TB_WHOLE_FIXED_BYTES 6944
 #define TB_WHOLE_WARP_BYTES 52 /* for each warp of the team: two words of mail, its groups, its flags */
 #define TB_WHOLE_TOP_BYTES 16  /* and where the greatest tokens are wanted in order */
 

@@ -42,7 +42,7 @@ TB_DEV void tb_whole_write_probabilities(const R &r, float *out, const tb_whole_
     if (stored)
         tb_whole_each(r, [&](float(&x)[R::width], uint32_t vector, uint4 *at, auto whole) {
 #pragma unroll
-            for (int e = 0; e < R::width; e++) x[e] = tb_renormalised(false, x[e], scale);
+            for (int e = 0; e < R::width; e++) x[e] *= scale;
             put(x, vector, whole);
         });
     else if (w.plain)
@@ -88,6 +88,34 @@ template <class R> TB_DEV void tb_whole_write_masked(const R &r, char *out, cons
     });
 }
 
+/* Writes the kept ones of the few listed tokens, of those in this block's part. */
+template <class R>
+TB_DEV void tb_whole_write_few(const R &r, char *masked, float *out, const tb_whole_set &set)
+{
+    const tb_weigher w = r.weigher;
+    const tb_whole_part &p = r.part;
+    const float scale = tb_renorm_scale(w, set.mass);
+    const uint32_t vectors = (p.shift + p.length + R::width - 1) / R::width,
+                   share = (vectors + r.team.size - 1) / r.team.size,
+                   each = (share + TB_WHOLE_WARPS - 1) / TB_WHOLE_WARPS;
+    for (uint32_t n = threadIdx.x; n < r.s->few; n += TB_WHOLE_THREADS) {
+        const uint64_t place = r.s->few_own[n];
+        const uint32_t index = tb_place_index(place), vector = (index + p.shift) / R::width,
+                       inside =
+                           vector - share * r.team.rank; /* of another block: wraps around, or too great */
+        if (place < set.floor || inside >= share) continue;
+        if (out) {
+            const float x = law_key_value(tb_place_key(place));
+            out[index] = tb_renormalised(w.probabilities, tb_ratio(w, x), scale);
+        }
+        if (masked) { /* the row's own bits */
+            const uint32_t warp = inside / each, at = inside - warp * each;
+            const char *v = (const char *)&r.keep[at / 32 * TB_WHOLE_THREADS + warp * 32 + at % 32];
+            tb_copy_element(masked, index, v, (index + p.shift) % R::width, R::bytes);
+        }
+    }
+}
+
 /* A row without a token. `length` elements of it are written; none to a place that is not known. */
 template <class R>
 TB_DEV void tb_whole_write_void(const R &r, const tombola_call &call, int64_t index, bool placed,
@@ -109,8 +137,9 @@ TB_DEV void tb_whole_write_void(const R &r, const tombola_call &call, int64_t in
     tb_fill_row(call.top_logprobs, index, call.top_count, law_float(LAW_NAN_BITS));
 }
 
-/* The row's chain, on the row in shared memory. */
-template <class R> TB_DEV void tb_whole_run_chain(R &r, const tombola_call &call, tb_whole_set *set)
+/* The row's chain, on the row in shared memory. `measure`: mass or count of what stays will be needed. */
+template <class R>
+TB_DEV void tb_whole_run_chain(R &r, const tombola_call &call, bool measure, tb_whole_set *set)
 {
     const tb_whole_chain chain = r.s->chain;
     const bool by_index = call.ties == TOMBOLA_TIES_INDEX, p_on = chain.p < 1.0f;
@@ -131,13 +160,30 @@ template <class R> TB_DEV void tb_whole_run_chain(R &r, const tombola_call &call
         }
         if (greedy) k = 1, q = 0.0f;
         if (k != TB_NO_COUNT || target != TB_NO_TARGET)
-            tb_whole_select(r, by_index || greedy, k, target, set);
+            tb_whole_select(r, by_index || greedy, k, target, p_on || measure, set);
         if (q > 0.0f) {
             uint64_t least = law_min_p_weight(q, tb_weight(r.weigher, r.weigher.maximum));
             uint64_t floor = tb_floor_of_key(tb_whole_key_of_weight(r, tb_place_key(set->floor), least));
             if (floor > set->floor) set->floor = floor, set->measured = false;
         }
     }
+}
+
+/* Whether few tokens of each row are kept, so that its one output as long as the row may be filled before
+ * they are known: under a top_k for all slots, without a top_p. */
+template <class R> TB_DEV bool tb_whole_fills(const R &r, const tb_cuda_params &params)
+{
+    const tombola_call &call = params.call;
+    if (R::TOP || !call.step_count || !call.masked_logits == !call.probabilities) return false;
+    bool few = false;
+#pragma unroll 1
+    for (int32_t i = 0; i < call.step_count; i++) {
+        const tombola_step &step = params.steps[i];
+        if (step.kind == TOMBOLA_TOP_P || step.kind == TOMBOLA_TOP_K_TOP_P) return false;
+        if (step.kind == TOMBOLA_TOP_K && !step.k_per_slot && step.k > 0)
+            few |= tb_whole_has_few(r, (uint32_t)step.k);
+    }
+    return few;
 }
 
 /* One row, start to end, by a team. */
@@ -153,6 +199,17 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     r.part =
         tb_whole_share(r, (const char *)call.data + (size_t)start * R::bytes, located ? (uint32_t)length : 0);
     const int64_t slot = tb_gpu_slot(call, index);
+    if (!TOP && call.step_count && threadIdx.x == 0) { /* known to all after the first exchange */
+        tb_whole_shared *s = r.s;
+        s->cursor = s->few = 0;
+        s->fill = NULL;
+        if (tb_whole_fills(r, params)) {
+            s->fill_bytes = call.masked_logits ? R::bytes : 4;
+            s->fill_word = call.masked_logits ? tb_masked_word(dtype) : 0;
+            s->fill = call.masked_logits ? tb_masked_row(call, index, start)
+                                         : (char *)(call.probabilities + index * call.probabilities_stride);
+        }
+    }
     const bool writes = threadIdx.x == 0 && r.team.rank == 0;
     if (call.advance_offsets && slot >= 0 && writes) tb_next_offsets(params)[index] = call.offsets[slot] + 1;
     uint32_t status = tb_whole_read(r, params, located, slot);
@@ -172,15 +229,15 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     if (TOP && tb_pick_kind(&call, params.steps) == TB_PICK_BY_COUNT &&
         tb_whole_pick(r, call, index, start, status))
         return;
-    if (call.step_count) tb_whole_run_chain(r, call, &set);
-
     const bool top = TOP && tb_wants_top(&call);
     const bool weigh = call.probabilities || call.kept_mass || call.total_mass || (top && call.top_logprobs);
+    if (call.step_count) tb_whole_run_chain(r, call, weigh || call.kept_count, &set);
     bool stored = false;
     const uint4 *counts = NULL;
     if (ids || (!set.measured && (weigh || call.kept_count))) {
         /* softmax alone: what is written is made from the ratios, once */
-        stored = R::dtype == TOMBOLA_F32 && r.weigher.plain && set.floor == all && call.probabilities &&
+        stored = R::dtype == TOMBOLA_F32 && r.weigher.plain && r.weigher.scale >= TB_LEAST_SCALE &&
+                 !(status & TOMBOLA_ROW_NAN) && set.floor == all && call.probabilities &&
                  !call.masked_logits && !ids && !call.kept_count && !top;
         counts = tb_whole_measure(r, &set,
                                   stored                   ? TB_WEIGH_AND_STORE
@@ -196,9 +253,14 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     if (ids)
         tb_whole_write_ids(r, call.kept_ids + index * call.kept_capacity, call.kept_capacity, set, counts);
     if (!top) tb_whole_arrive(r);
-    if (call.masked_logits) tb_whole_write_masked(r, tb_masked_row(call, index, start), set);
-    if (call.probabilities)
-        tb_whole_write_probabilities(r, call.probabilities + index * call.probabilities_stride, set, stored);
+    char *masked = call.masked_logits ? tb_masked_row(call, index, start) : NULL;
+    float *out = call.probabilities ? call.probabilities + index * call.probabilities_stride : NULL;
+    if (!TOP && call.step_count && r.s->fill && r.s->few) {
+        tb_whole_write_few(r, masked, out, set);
+    } else {
+        if (masked) tb_whole_write_masked(r, masked, set);
+        if (out) tb_whole_write_probabilities(r, out, set, stored);
+    }
     if (top) tb_whole_write_top(r, call, index, start, set);
     tb_whole_wait(r); /* nobody leaves whose shared memory is being read */
 }
@@ -213,6 +275,7 @@ template <int dtype, bool TOP> TB_DEV void tb_whole_kernel(const tb_cuda_params 
             tb_whole_shared *s = (tb_whole_shared *)memory;
             tb_mail_init(&s->box[0], TB_WHOLE_WARPS);
             tb_mail_init(&s->box[1], TB_WHOLE_WARPS);
+            tb_mail_init(&s->list_box, team.size);
             tb_mail_init_done();
         }
         __syncwarp();

@@ -340,7 +340,13 @@ static void lists_of_many_rows(void **state)
     assert_string_not_equal(picked(&call), "tombola_pick");
     call.steps = &per_slot; /* nothing is known of k */
     assert_string_not_equal(picked(&call), "tombola_pick");
-    call.step_count = 0, call.masked_logits = NULL, call.top_ids = int_output, call.top_count = 2048;
+    tombola_step top_p = {.kind = TOMBOLA_TOP_P, .value = 0.9f};
+    call.steps = &top_p, call.rows = 64; /* logits are read twice for it: many blocks for a row are better */
+    assert_string_equal(picked(&call), "tombola_whole_f32");
+    call.kind = TOMBOLA_PROBABILITIES, call.masked_logits = NULL, call.probabilities = float_output;
+    assert_string_equal(picked(&call), "tombola_pick");
+    call.kind = TOMBOLA_LOGITS, call.probabilities = NULL, call.rows = 512;
+    call.step_count = 0, call.top_ids = int_output, call.top_count = 2048;
     assert_string_equal(picked(&call), "tombola_pick");
     call.rows = 8;
     assert_string_equal(picked(&call), "tombola_whole_top_f32");
