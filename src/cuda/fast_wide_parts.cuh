@@ -82,18 +82,6 @@ TB_DEV void tb_wide_add(float x, float low, float high, uint32_t digit_high, uin
         : "f"(x), "f"(low), "f"(high), "r"(digit_high), "r"(digit_low), "r"(bit));
 }
 
-/* A vector to shared memory, which the thread waits for later. */
-TB_DEV void tb_copy_vector(uint4 *to, const void *from)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(tb_shared_address(to)), "l"(from)
-                 : "memory");
-}
-
-TB_DEV void tb_copies_wait(void)
-{
-    asm volatile("cp.async.wait_all;" ::: "memory");
-}
-
 /* What the exact look has found. */
 typedef struct tb_wide_sums {
     uint64_t mass, total; /* from the lower end of the bracket up; of the row */
@@ -121,8 +109,6 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     static_assert(NT >= TB_WIDE_BINS, "a thread for each bin");
     static_assert(PIECES * ROW_WARPS == TB_WIDE_PIECES && PIECES * C <= 32, "each warp has as many pieces");
 
-    static constexpr int SAMPLE = (C == 1 ? 8192 : 4096) / width; /* vectors */
-
     /* What all warps say in an exchange: of each piece, and besides. */
     struct words {
         uint4 piece[TB_WIDE_PIECES]; /* mass, count, count in the bracket */
@@ -140,10 +126,7 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         uint32_t mark[8];                          /* of guess() */
         tb_wide_found found;
         tb_wide_sums sums;
-        union {
-            uint2 list[CAP];      /* value bits, index | piece of the block << 22 */
-            uint4 sample[SAMPLE]; /* before it */
-        };
+        uint2 list[CAP]; /* value bits, index | piece of the block << 22 */
         uint32_t drop_high[PIECES * WARPS], drop_low[PIECES * WARPS], drop_count[PIECES * WARPS];
         tb_fast_chain chain;
         tb_fast_slice slice;

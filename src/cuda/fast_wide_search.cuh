@@ -36,35 +36,32 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
                                                          bool below, float mass)
     {
         shared &s = W::all();
-        constexpr int BINS = 4 * TB_WIDE_BINS, VECTORS = W::SAMPLE, EACH = VECTORS / NT;
+        constexpr int BINS = 4 * TB_WIDE_BINS, VECTORS = (C == 1 ? 8192 : 4096) / width, EACH = VECTORS / NT;
         const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
         uint32_t *const bins = s.bin[0];
         const uint32_t vectors = s.slice.end, whole_first = s.slice.whole_first,
                        whole = s.slice.whole_end - whole_first;
         const bool all = vectors <= (uint32_t)VECTORS;
         const float each = all ? 1.0f : (float)vectors * (1.0f / VECTORS);
-        /* Rolled up where nothing is lost by it: the code comes slower than it runs, once. */
-#pragma unroll 1
+        uint4 v[EACH];
+#pragma unroll
         for (int j = 0; j < EACH; j++) { /* two neighbours, a sector of memory, of so many */
             constexpr uint32_t none = tb_minus_infinity<dtype>();
             uint32_t at = (uint32_t)(tid + j * NT);
             if (!all) at = (at >> 1) * (vectors >> 1) / (VECTORS / 2) * 2 + (at & 1);
-            if (at - whole_first < whole)
-                tb_copy_vector(&s.sample[tid + j * NT], s.slice.base + (size_t)at * 16);
-            else
-                s.sample[tid + j * NT] = make_uint4(none, none, none, none);
+            v[j] = make_uint4(none, none, none, none);
+            if (at - whole_first < whole) v[j] = tb_load_stream(s.slice.base + (size_t)at * 16);
         }
+        if (s.infinite)
+#pragma unroll
+            for (int j = 0; j < EACH; j++) v[j] = tb_only_infinite<dtype>(v[j]);
         if (tid < 8) s.mark[tid] = tid == MARK_LOW || tid == MARK_FIRST || tid == MARK_LEAST ? ~0u : 0u;
-        tb_copies_wait();
         __syncthreads();
         auto each_value = [&](auto f) {
-#pragma unroll 1
-            for (int j = 0; j < EACH; j++) {
-                uint4 v = s.sample[tid + j * NT];
-                if (s.infinite) v = tb_only_infinite<dtype>(v);
 #pragma unroll
-                for (int e = 0; e < width; e++) f(tb_element<dtype>(v, e));
-            }
+            for (int j = 0; j < EACH; j++)
+#pragma unroll
+                for (int e = 0; e < width; e++) f(tb_element<dtype>(v[j], e));
         };
         float least = s.least;
         if (s.seek_least) {
@@ -93,35 +90,27 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         if (lane == 0) s.rest[warp] = rest;
         __syncthreads();
         auto edge = [&](uint32_t i) { return i ? fmaxf(bottom, top - (float)i * step) + 0.0f : top; };
-        auto weight = [&](int bin) {
-            return tb_ex2(fminf((top - ((float)bin + 0.5f) * step - maximum) * scale, 0.0f));
-        };
-        uint32_t n = 0;
-        float m = 0.0f, q = 0.0f; /* sums of weights, and of their squares */
+        uint32_t number[4], n = 0;
+        float weight[4], m = 0.0f, q = 0.0f; /* sums of weights, and of their squares */
         if (tid < TB_WIDE_BINS) {
-#pragma unroll 1
-            for (int i = tid * 4; i < tid * 4 + 4; i++) {
-                const float number = (float)bins[i], w = weight(i);
-                n += bins[i];
-                m += number * w;
-                q += number * w * w;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                number[i] = bins[tid * 4 + i];
+                weight[i] =
+                    tb_ex2(fminf((top - ((float)(tid * 4 + i) + 0.5f) * step - maximum) * scale, 0.0f));
+                n += number[i];
+                m += (float)number[i] * weight[i];
+                q += (float)number[i] * weight[i] * weight[i];
             }
-            uint32_t n_upto = n;
-            float m_upto = m, q_upto = q;
-#pragma unroll 1
-            for (int d = 1; d < 32; d *= 2) {
-                const uint32_t a = __shfl_up_sync(TB_WHOLE_WARP, n_upto, d);
-                const float b = __shfl_up_sync(TB_WHOLE_WARP, m_upto, d),
-                            c = __shfl_up_sync(TB_WHOLE_WARP, q_upto, d);
-                if (lane >= d) n_upto += a, m_upto += b, q_upto += c;
-            }
+            uint32_t n_upto = tb_warp_scan(n);
+            float m_upto = tb_warp_scan_float(m), q_upto = tb_warp_scan_float(q);
             if (lane == 31) s.part[warp] = make_uint4(n_upto, 0, law_bits(m_upto), law_bits(q_upto));
             n = n_upto - n, m = m_upto - m, q = q_upto - q;
         }
         __syncthreads();
         uint32_t tokens = 0;
         float m_all = 0.0f, q_all = 0.0f;
-#pragma unroll 1
+#pragma unroll
         for (int i = 0; i < TB_WIDE_BINS / 32; i++) {
             const uint4 x = s.part[i];
             if (i == warp) n += tokens, m += m_all, q += q_all;
@@ -133,11 +122,6 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
 #pragma unroll
         for (int d = 1; d < W::WARPS; d *= 2) rest += __shfl_xor_sync(TB_WHOLE_WARP, rest, d);
         rest = __shfl_sync(TB_WHOLE_WARP, rest, 0);
-        if (tid < TB_WIDE_BINS) { /* from now on the bins hold what is in them and above */
-            uint32_t upto = n;
-#pragma unroll
-            for (int i = 0; i < 4; i++) bins[tid * 4 + i] = upto += bins[tid * 4 + i];
-        }
         const float total = (m_all + rest) * each, wanted = below && mass < 0.0f ? -mass * total : mass,
                     spread = each - 0.9f, share = __fdividef(1.0f, (float)s.slice.length),
                     blur = 0.35f * step * scale, /* of a weight, as that of its bin: ln2 / 2 */
@@ -149,12 +133,13 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
             if (tid < TB_WIDE_BINS) {
                 uint32_t low = ~0u, high = 0, n_upto = n;
                 float m_upto = m, q_upto = q;
-#pragma unroll 1
+#pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    const float w = weight(tid * 4 + i), number = (float)(bins[tid * 4 + i] - n_upto);
-                    n_upto = bins[tid * 4 + i];
-                    m_upto += number * w;
-                    q_upto += number * w * w;
+                    const float w = weight[i];
+                    n_upto += number[i];
+                    m_upto += (float)number[i] * w;
+                    q_upto += (float)number[i] * w * w;
+                    if (z > 4.0f) bins[tid * 4 + i] = n_upto;
                     const uint32_t at = tid * 4 + i + 1;
                     /* is there enough above the bin's lower end, or too little, for sure */
                     bool enough = false, little = true;
