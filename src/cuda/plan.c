@@ -195,7 +195,7 @@ static int choose_pipe(const tb_cuda_device *device, const tombola_call *call)
                 bytes, share = vectors_of(call) / kernel->blocks,
                 time = turns * (PIPE_TURN_VECTORS + share) + 2 * share;
         if (pipe_slots(device, kernel, call, &bytes) < (turns < 2 ? turns : 2)) continue;
-        if (best == FAST_KERNELS || time < best_time) best = i, best_time = time;
+        if (best == FAST_KERNELS || time <= best_time) best = i, best_time = time;
     }
     return best;
 }
@@ -217,7 +217,12 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
                                         : C1_512;
     } else {
         const int pipe = choose_pipe(device, call);
-        if (rows <= sms / 16 && vectors >= 12 * 1024) order[n++] = FLAT_C16;
+        const bool short_rows = call->vocab_size < 32000; /* shorter than the pipe was measured with */
+        if (rows <= sms / (short_rows || vectors >= 12 * 1024 ? 16 : 32) && vectors >= 16 * 256)
+            order[n++] = FLAT_C16;
+        if (short_rows && rows <= 3 * (sms / 8 - 1) && vectors >= 8 * 256) order[n++] = FLAT_C8;
+        if (short_rows && rows >= sms * 3 / 4 && (rows <= 2 * sms || vectors <= 4 * 1024))
+            order[n++] = FLAT_C1;
         if (pipe != FAST_KERNELS && vectors >= 8 * 256) order[n++] = pipe;
         if (vectors >= 8 * 256) order[n++] = FLAT_C8;
         order[n++] = FLAT_C1;
