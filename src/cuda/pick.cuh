@@ -106,65 +106,26 @@ template <int dtype> TB_CALL bool tb_pick_promises(tb_pick_block<dtype> &p, floa
     return (float)high >= 0.5f * q * (float)(high + low);
 }
 
-/* Quotients of guesses. */
-TB_DEV float tb_pick_quotient(float a, float b)
+/* A key that about `wanted` tokens of the row reach, or somewhat more; the least of K0 where the sample holds
+ * too few. The fraction f of the threads whose part of g tokens reaches a value says that a fraction x of
+ * the tokens does: f = 1 - (1 - x)^g. */
+template <int dtype> TB_DEV uint32_t tb_pick_bound(const tb_pick_block<dtype> &p, float fraction, int loads)
 {
-#ifdef __CUDA_ARCH__
-    return __fdividef(a, b);
-#else
-    return a / b;
-#endif
-}
-
-/* Loads of a sampler, so many that about half of the samplers reach the bound, to go by the k for all
- * slots. */
-template <class R> TB_DEV int tb_pick_loads(const tb_cuda_params &params, uint32_t length, bool by_mass)
-{
-    const tombola_call &call = params.call;
-    uint32_t k = by_mass ? TB_PICK_LIKELY : (uint32_t)call.top_count;
-#pragma unroll 1
-    for (int32_t i = 0; i < call.step_count && !by_mass; i++)
-        if (params.steps[i].kind == TOMBOLA_TOP_K && !params.steps[i].k_per_slot && params.steps[i].k > 0)
-            k = (uint32_t)params.steps[i].k;
-    const float loads = tb_pick_quotient(0.7f * (float)length, (float)(k * R::width));
-    return loads < 2.0f ? 1 : loads > (float)TB_PICK_LOADS ? TB_PICK_LOADS : (int)loads;
-}
-
-/* The fraction of the row's tokens that should reach the bound: of the number wanted in the sample, four
- * standard deviations more. */
-template <class R> TB_DEV float tb_pick_fraction(uint32_t wanted, uint32_t length, int loads)
-{
-    const float size = (float)(loads * R::width * TB_PICK_SAMPLERS),
-                expected = tb_pick_quotient((float)wanted * size, (float)length);
-    return tb_pick_quotient(expected + 4.0f * sqrtf(expected) + 2.0f, size);
-}
-
-/* The number of samplers that reach a value which a fraction x of the tokens does: of the samplers' parts of
- * g tokens 1 - (1 - x)^g. 0 where the sample holds too few. */
-template <class R> TB_DEV uint32_t tb_pick_number(float fraction, int loads)
-{
-    if (fraction > 0.9f) return 0;
-    const float f = 1.0f - exp2f((float)(loads * R::width) * log2f(1.0f - fraction));
-    const uint32_t number = (uint32_t)((float)TB_PICK_SAMPLERS * f) + 1;
-    return number < TB_PICK_SAMPLERS ? number : TB_PICK_SAMPLERS;
-}
-
-/* The key that `number` samplers reach; the least of K0 for 0. Each one's is compared with all, by some
- * lanes. */
-template <int dtype> TB_DEV uint32_t tb_pick_bound(const tb_pick_block<dtype> &p, uint32_t number)
-{
-    if (!number) return p.least;
+    if (fraction > 0.9f) return p.least;
     tb_pick_shared *s = p.row.s;
+    const float g = (float)(loads * tb_whole_row<dtype>::width), f = 1.0f - exp2f(g * log2f(1.0f - fraction));
+    uint32_t wanted = (uint32_t)((float)TB_PICK_SAMPLERS * f) + 1, before = 0;
+    if (wanted > TB_PICK_SAMPLERS) wanted = TB_PICK_SAMPLERS;
+    /* each sampler's is compared with all, by some lanes */
     const uint32_t lanes = blockDim.x / TB_PICK_SAMPLERS, self = threadIdx.x / lanes, mine = s->number[self];
-    const uint4 *all = (const uint4 *)s->number;
-    uint32_t before = 0;
+    const uint4 *number = (const uint4 *)s->number;
 #pragma unroll 4
     for (uint32_t j = threadIdx.x % lanes; j < TB_PICK_SAMPLERS / 4; j += lanes) {
-        const uint4 k = all[j];
+        const uint4 k = number[j];
         before += (k.x > mine) + (k.y > mine) + (k.z > mine) + (k.w > mine);
     }
     for (uint32_t d = 1; d < lanes; d *= 2) before += __shfl_xor_sync(TB_WHOLE_WARP, before, d);
-    if (before == number - 1 && threadIdx.x % lanes == 0)
+    if (before == wanted - 1 && threadIdx.x % lanes == 0)
         s->word[3] = s->sample[self] > p.least ? s->sample[self] : p.least;
     __syncthreads();
     return (uint32_t)s->word[3];
@@ -192,32 +153,18 @@ template <class R> TB_DEV float tb_pick_add(const uint4 (&v)[TB_PICK_UNROLL])
     return part[0];
 }
 
-/* What a warp sees of its part of the row: tokens that reach the bound; this thread's greatest value; status
- * bits; this thread's share of the mass, or of the sum, of all tokens. */
-typedef struct tb_pick_seen {
-    uint64_t mass;
-    double sum;
-    float top;
-    uint32_t n, flags;
-} tb_pick_seen;
-
-/* Lists the warp's tokens that reach the bound, in index order, while there is room. TB_PICK_WEIGHS: and
- * sums the masses of all, the weigher being known; TB_PICK_ADDS: and the probabilities, with an error that
- * tb_pick_interval knows. Not inlined: so the loops have registers enough. */
-enum { TB_PICK_LISTS, TB_PICK_WEIGHS, TB_PICK_ADDS };
-
-template <int MODE, int dtype>
-TB_CALL tb_pick_seen tb_pick_read_part(tb_whole_part part, uint32_t bound_key, bool probabilities,
-                                       tb_weigher w, uint64_t *segment, uint32_t room)
+/* Lists the warp's tokens that reach the bound, in index order, while there is room. Returns their number.
+ * WEIGH: this thread's share of the mass of all tokens in *mass, the weigher being known. Otherwise, with
+ * `add`, of the sum of the probabilities in *sum, whose error tb_pick_interval knows. */
+template <bool WEIGH, int dtype>
+TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, uint64_t *segment,
+                             uint32_t room, bool add, float *greatest, uint32_t *flags, uint64_t *mass,
+                             double *sum)
 {
     typedef tb_whole_row<dtype> R;
-    constexpr bool WEIGH = MODE == TB_PICK_WEIGHS;
-    R r;
-    r.part = part;
+    const R &r = p.r;
     const uint32_t none = probabilities ? 0u : tb_masked_word(dtype), loads = tb_whole_loads(r.part);
-    const float bound = law_key_value(bound_key),
-                least = law_key_value(probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT);
-    tb_pick_seen seen = {0, 0.0, 0.0f, 0, 0};
+    const float bound = law_key_value(p.row.bound), least = law_key_value(p.least);
     const char *from = r.part.base + (size_t)(r.part.first + tb_lane()) * 16;
     uint32_t n = 0;
     float top = -LAW_INF;
@@ -244,7 +191,7 @@ TB_CALL tb_pick_seen tb_pick_read_part(tb_whole_part part, uint32_t bound_key, b
         if (probabilities) negative |= tb_whole_negative<R>(v);
         float most = tb_whole_greatest<R>(v, &nan);
         top = fmaxf(top, most);
-        if (MODE == TB_PICK_ADDS) seen.sum += (double)tb_pick_add<R>(v);
+        if (!WEIGH && add) *sum += (double)tb_pick_add<R>(v);
         if (!WEIGH && !__any_sync(TB_WHOLE_WARP, most >= bound)) continue;
         if (!WEIGH) {
 #pragma unroll
@@ -254,6 +201,7 @@ TB_CALL tb_pick_seen tb_pick_read_part(tb_whole_part part, uint32_t bound_key, b
         }
 #pragma unroll 1
         for (int j = 0; WEIGH && j < TB_PICK_UNROLL; j++) { /* the next vector moves to v[0]: little code */
+            const tb_weigher w = p.row.weigher;
             uint32_t high = 0, low = 0;
 #pragma unroll
             for (int e = 0; e < R::width; e++) {
@@ -264,40 +212,25 @@ TB_CALL tb_pick_seen tb_pick_read_part(tb_whole_part part, uint32_t bound_key, b
                 high += h - TB_HIGH_BIAS;
                 low += l - TB_LOW_BIAS;
             }
-            seen.mass += tb_join_sums(high, low);
+            *mass += tb_join_sums(high, low);
             tb_pick_append<R>(v[0], tb_whole_index(r, r.part.first + (j0 + j) * 32 + tb_lane()), bound,
                               segment, room, &n);
 #pragma unroll
             for (int i = 1; i < TB_PICK_UNROLL; i++) v[i - 1] = v[i];
         }
     }
-    seen.n = n;
-    seen.top = top;
-    seen.flags = (__any_sync(TB_WHOLE_WARP, nan) ? TOMBOLA_ROW_NAN : 0u) |
-                 (__any_sync(TB_WHOLE_WARP, negative) ? TOMBOLA_ROW_NEGATIVE : 0u);
-    return seen;
-}
-
-template <int dtype>
-TB_DEV tb_pick_seen tb_pick_read(const tb_pick_block<dtype> &p, int mode, bool probabilities,
-                                 uint64_t *segment, uint32_t room)
-{
-    const tb_weigher w = p.row.weigher;
-    if (mode == TB_PICK_WEIGHS)
-        return tb_pick_read_part<TB_PICK_WEIGHS, dtype>(p.r.part, p.row.bound, probabilities, w, segment,
-                                                        room);
-    if (mode == TB_PICK_ADDS)
-        return tb_pick_read_part<TB_PICK_ADDS, dtype>(p.r.part, p.row.bound, probabilities, w, segment, room);
-    return tb_pick_read_part<TB_PICK_LISTS, dtype>(p.r.part, p.row.bound, probabilities, w, segment, room);
+    *greatest = top;
+    *flags = (__any_sync(TB_WHOLE_WARP, nan) ? TOMBOLA_ROW_NAN : 0u) |
+             (__any_sync(TB_WHOLE_WARP, negative) ? TOMBOLA_ROW_NEGATIVE : 0u);
+    return n;
 }
 
 /* The greatest of K0 and the status, from each warp's. */
-template <int dtype> TB_DEV void tb_pick_tell(tb_pick_block<dtype> &p, const tb_pick_seen &seen)
+template <int dtype> TB_DEV void tb_pick_tell(tb_pick_block<dtype> &p, float top, uint32_t flags, uint32_t n)
 {
     tb_pick_shared *s = p.row.s;
-    uint32_t key = tb_warp_max(law_key(seen.top));
-    if (tb_lane() == 0)
-        s->count[tb_warp()] = seen.n, s->flags[tb_warp()] = seen.flags, s->greatest[tb_warp()] = key;
+    uint32_t key = tb_warp_max(law_key(top));
+    if (tb_lane() == 0) s->count[tb_warp()] = n, s->flags[tb_warp()] = flags, s->greatest[tb_warp()] = key;
     __syncthreads();
     p.row.greatest = tb_warp_max(tb_lane() < blockDim.x / 32 ? s->greatest[tb_lane()] : 0);
 }
@@ -335,17 +268,24 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     tb_pick_shared *s = p.row.s;
     const uint32_t each = TB_PICK_LIST / (blockDim.x / 32);
     const bool all = loads == 0, exact = by_mass && !probabilities;
-    const int mode = exact ? TB_PICK_WEIGHS : by_mass ? TB_PICK_ADDS : TB_PICK_LISTS;
     bool capped = false; /* the list has `wanted` tokens, there are more equal ones */
-    float fraction = law_float((uint32_t)s->word[1]);
+    float fraction = 1.0f, top;
+    uint32_t flags;
     p.low = p.high = 0;
+    if (!all) { /* among the expected number in the sample, four standard deviations of it */
+        float size = (float)(loads * R::width * TB_PICK_SAMPLERS),
+              expected = (float)wanted / (float)p.r.part.length * size;
+        fraction = (expected + 4.0f * sqrtf(expected) + 2.0f) / size;
+    }
     uint32_t begin = each * tb_warp(), room = each;
-    p.row.bound = tb_pick_bound(p, all ? 0 : (uint32_t)s->word[0]);
+    p.row.bound = all ? p.least : tb_pick_bound(p, fraction, loads);
     if (exact) { /* the greatest first */
         const uint32_t bound = p.row.bound;
+        double none;
         p.row.bound = TB_KEY_POS_INF;
-        tb_pick_tell(p, tb_pick_read(p, TB_PICK_LISTS, probabilities, s->place, 0));
+        tb_pick_read<false>(p, probabilities, s->place, 0, false, &top, &flags, &p.low, &none);
         p.row.bound = bound;
+        tb_pick_tell(p, top, flags, 0);
         if (p.row.greatest >= TB_KEY_POS_INF || p.row.greatest < p.least) return false;
         p.row.weigher = tb_make_weigher(probabilities, law_key_value(p.row.greatest));
         if (chain.temperature != 1.0f && !tb_set_temperature(&p.row.weigher, chain.temperature)) return false;
@@ -354,10 +294,14 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     }
 #pragma unroll 1
     for (int attempt = 0; attempt < TB_PICK_TRIES; attempt++) {
-        const tb_pick_seen seen = tb_pick_read(p, mode, probabilities, s->place + begin, room);
-        const uint32_t n = seen.n;
+        uint64_t mass = 0;
+        double sum = 0.0;
+        uint32_t n = exact ? tb_pick_read<true>(p, probabilities, s->place + begin, room, false, &top, &flags,
+                                                &mass, &sum)
+                           : tb_pick_read<false>(p, probabilities, s->place + begin, room, by_mass, &top,
+                                                 &flags, &mass, &sum);
         const bool full = __syncthreads_or(n > room); /* and the last attempt's words have been read */
-        tb_pick_tell(p, seen);
+        tb_pick_tell(p, top, flags, n);
         const bool there = tb_lane() < blockDim.x / 32;
         const uint32_t count = there ? s->count[tb_lane()] : 0;
         p.row.listed = tb_warp_sum(count);
@@ -371,10 +315,10 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
             if (capped) p.row.listed = wanted;
             if (!by_mass) return true;
             if (exact) {
-                p.low = p.high = tb_block_sum64(&s->scratch, seen.mass);
+                p.low = p.high = tb_block_sum64(&s->scratch, mass);
             } else {
                 p.row.weigher = tb_make_weigher(true, law_key_value(p.row.greatest));
-                tb_pick_interval(p, seen.sum);
+                tb_pick_interval(p, sum);
             }
             uint64_t listed = 0;
             tb_pick_each(p.row, [&](uint64_t place, uint32_t) {
@@ -400,11 +344,11 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
         float factor = 1.3f * (float)wanted / (float)p.row.listed;
         fraction *= enough ? fminf(factor, 0.7f) : fminf(fmaxf(factor, 1.3f), 4.0f);
         const uint32_t before = p.row.bound;
-        p.row.bound = tb_pick_bound(p, tb_pick_number<R>(fraction, loads));
+        p.row.bound = tb_pick_bound(p, fraction, loads);
         for (int i = 0; i < 3 && p.row.bound == before; i++) {
             fraction *= enough ? 0.6f : 1.4f;
             __syncthreads(); /* all have the bound */
-            p.row.bound = tb_pick_bound(p, tb_pick_number<R>(fraction, loads));
+            p.row.bound = tb_pick_bound(p, fraction, loads);
         }
         if (p.row.bound == before) return false;
     }
@@ -427,36 +371,25 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
         tb_pick_part<R>((const char *)call.data + (size_t)start * R::bytes, located ? (uint32_t)length : 0);
     p.least = probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
     const bool by_mass = tb_pick_kind(&call, params.steps) == TB_PICK_BY_MASS;
-    /* The first warps sample the row, the last one finds what is wanted: instructions of all warps are many.
-     */
-    const bool all = p.r.part.length <= TB_PICK_LIST - blockDim.x / 32 * 3 * R::width,
-               last = tb_warp() == blockDim.x / 32 - 1;
-    auto count_wanted = [&](const tb_whole_chain &chain) {
-        return by_mass                         ? TB_PICK_LIKELY
-               : chain.k_before == TB_NO_COUNT ? (uint32_t)call.top_count
-                                               : chain.k_before;
-    };
     int loads = 0;
-    if (!all && (last || threadIdx.x < TB_PICK_SAMPLERS)) {
-        loads = tb_pick_loads<R>(params, p.r.part.length, by_mass);
+    if (p.r.part.length > TB_PICK_LIST - blockDim.x / 32 * 3 * R::width) {
+        /* So many that about half of the samplers reach the bound, to go by the k for all slots. */
+        uint32_t k = by_mass ? TB_PICK_LIKELY : (uint32_t)call.top_count;
+        for (int32_t i = 0; i < call.step_count && !by_mass; i++)
+            if (params.steps[i].kind == TOMBOLA_TOP_K && !params.steps[i].k_per_slot && params.steps[i].k > 0)
+                k = (uint32_t)params.steps[i].k;
+        loads = (int)(0.7f * (float)p.r.part.length / (float)(k * R::width));
+        loads = loads < 1 ? 1 : loads > TB_PICK_LOADS ? TB_PICK_LOADS : loads;
         tb_pick_sample(p, loads);
     }
-    if (last) {
-        tb_whole_parse(params, located, slot, &s->chain);
-        __syncwarp();
-        if (!all && tb_lane() == 0) {
-            const float fraction = tb_pick_fraction<R>(count_wanted(s->chain), p.r.part.length, loads);
-            s->word[0] = tb_pick_number<R>(fraction, loads);
-            s->word[1] = law_bits(fraction);
-            s->word[2] = (uint32_t)loads;
-        }
-    }
+    if (tb_warp() == blockDim.x / 32 - 1) tb_whole_parse(params, located, slot, &s->chain);
     __syncthreads();
-    if (!all) loads = (int)s->word[2];
     const tb_whole_chain chain = s->chain;
     if (chain.bad || length == 0) return false;
     if (by_mass && (chain.p >= 1.0f || chain.k_before != TB_NO_COUNT)) return false;
-    const uint32_t wanted = count_wanted(chain);
+    const uint32_t wanted = by_mass                         ? TB_PICK_LIKELY
+                            : chain.k_before == TB_NO_COUNT ? (uint32_t)call.top_count
+                                                            : chain.k_before;
     const bool first_equals =
         !by_mass && chain.p >= 1.0f && (call.ties == TOMBOLA_TIES_INDEX || chain.k_before == TB_NO_COUNT);
     uint32_t status;
@@ -464,10 +397,14 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
     if (call.advance_offsets && threadIdx.x == 0) tb_next_offsets(params)[index] = call.offsets[slot] + 1;
     /* the mass of all tokens is known well enough, or summed again */
     while (!tb_pick_write(p.row, call, chain, p.low, p.high, index, start, status, 0, (uint32_t)length)) {
+        uint64_t mass = 0;
+        float top;
+        uint32_t flags;
+        double sum;
         __syncthreads();
-        const tb_pick_seen seen =
-            tb_pick_read(p, TB_PICK_WEIGHS, probabilities, s->place + p.row.first, p.row.mine);
-        p.low = p.high = tb_block_sum64(&s->scratch, seen.mass);
+        tb_pick_read<true>(p, probabilities, s->place + p.row.first, p.row.mine, false, &top, &flags, &mass,
+                           &sum);
+        p.low = p.high = tb_block_sum64(&s->scratch, mass);
     }
     return true;
 }
