@@ -135,12 +135,9 @@ template <int dtype> TB_DEV uint32_t tb_pick_bound(const tb_pick_block<dtype> &p
 
 #define TB_PICK_UNROLL 4
 
-enum { TB_PICK_LOOK, TB_PICK_LISTS, TB_PICK_WEIGHS };
-
-/* The greatest of this thread's tokens, and the warp's oddities. TB_PICK_LISTS: lists the warp's tokens that
- * reach the bound, in index order, while there is room, and returns their number. TB_PICK_WEIGHS: does, and
- * adds this thread's share of the mass of all tokens to *mass, the weigher being known. */
-template <int HOW, int dtype>
+/* Lists the warp's tokens that reach the bound, in index order, while there is room. Returns their number.
+ * WEIGH: this thread's share of the mass of all tokens in *mass, the weigher being known. */
+template <bool WEIGH, int dtype>
 TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, uint64_t *segment,
                              uint32_t room, float *greatest, uint32_t *flags, uint64_t *mass)
 {
@@ -160,17 +157,15 @@ TB_DEV uint32_t tb_pick_read(const tb_pick_block<dtype> &p, bool probabilities, 
         if (probabilities) negative |= tb_whole_negative<R>(v);
         float most = tb_whole_greatest<R>(v, &nan);
         top = fmaxf(top, most);
-        if (HOW == TB_PICK_LOOK) continue;
-        if (HOW == TB_PICK_LISTS && !__any_sync(TB_WHOLE_WARP, most >= bound)) continue;
-        if (HOW == TB_PICK_LISTS) {
+        if (!WEIGH && !__any_sync(TB_WHOLE_WARP, most >= bound)) continue;
+        if (!WEIGH) {
 #pragma unroll
             for (int j = 0; j < TB_PICK_UNROLL; j++)
                 tb_pick_append<R>(v[j], tb_whole_index(r, r.part.first + (j0 + j) * 32 + tb_lane()), bound,
                                   segment, room, &n);
         }
 #pragma unroll 1
-        for (int j = 0; HOW == TB_PICK_WEIGHS && j < TB_PICK_UNROLL;
-             j++) { /* the next vector moves to v[0]: little code */
+        for (int j = 0; WEIGH && j < TB_PICK_UNROLL; j++) { /* the next vector moves to v[0]: little code */
             const tb_weigher w = p.row.weigher;
             uint32_t high = 0, low = 0;
 #pragma unroll
@@ -229,21 +224,23 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     uint32_t begin = each * tb_warp(), room = each;
     p.row.bound = all ? p.least : tb_pick_bound(p, fraction, loads);
     if (by_mass) { /* the greatest first */
-        tb_pick_read<TB_PICK_LOOK>(p, probabilities, s->place, 0, &top, &flags, &p.mass);
+        const uint32_t bound = p.row.bound;
+        p.row.bound = TB_KEY_POS_INF;
+        tb_pick_read<false>(p, probabilities, s->place, 0, &top, &flags, &p.mass);
+        p.row.bound = bound;
         tb_pick_tell(p, top, flags, 0);
         if (p.row.greatest >= TB_KEY_POS_INF || p.row.greatest < p.least) return false;
         p.row.weigher = tb_make_weigher(probabilities, law_key_value(p.row.greatest));
         if (chain.temperature != 1.0f && !tb_set_temperature(&p.row.weigher, chain.temperature)) return false;
         if (p.row.weigher.flat) return false;
-        if (!all && !tb_pick_promises(p, law_key_value(p.row.bound), chain.p, loads)) return false;
+        if (!all && !tb_pick_promises(p, law_key_value(bound), chain.p, loads)) return false;
     }
 #pragma unroll 1
     for (int attempt = 0; attempt < TB_PICK_TRIES; attempt++) {
         uint64_t mass = 0;
-        uint32_t n =
-            by_mass
-                ? tb_pick_read<TB_PICK_WEIGHS>(p, probabilities, s->place + begin, room, &top, &flags, &mass)
-                : tb_pick_read<TB_PICK_LISTS>(p, probabilities, s->place + begin, room, &top, &flags, &mass);
+        uint32_t n = by_mass
+                         ? tb_pick_read<true>(p, probabilities, s->place + begin, room, &top, &flags, &mass)
+                         : tb_pick_read<false>(p, probabilities, s->place + begin, room, &top, &flags, &mass);
         const bool full = __syncthreads_or(n > room); /* and the last attempt's words have been read */
         tb_pick_tell(p, top, flags, n);
         const bool there = tb_lane() < blockDim.x / 32;
@@ -337,16 +334,9 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
     return true;
 }
 
-TB_DEV void tb_pick_serve(const tb_cuda_params &params, char *memory, int64_t index)
+template <int dtype> TB_DEV void tb_pick_serve(const tb_cuda_params &params, char *memory, int64_t index)
 {
-    bool served;
-    if (params.call.dtype == TOMBOLA_F32)
-        served = tb_pick_run<TOMBOLA_F32>(params, memory, index);
-    else if (params.call.dtype == TOMBOLA_F16)
-        served = tb_pick_run<TOMBOLA_F16>(params, memory, index);
-    else
-        served = tb_pick_run<TOMBOLA_BF16>(params, memory, index);
-    if (served) return;
+    if (tb_pick_run<dtype>(params, memory, index)) return;
     __syncthreads();
     tb_run_row(params, index, (tb_room *)memory, tb_draw_nothing());
 }
