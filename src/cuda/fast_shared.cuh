@@ -46,9 +46,10 @@ TB_DEV uint32_t tb_shared_add(uint32_t *to, uint32_t x)
 
 /* Eight warps finish a row, however many threads read it: what is left is short and dependent, and a kernel
  * runs such code at the speed at which its instructions come, so few warps should ask for them. Before that
- * all warps but one seek the candidates; that one works out the interval of p * Z. */
+ * all warps but one seek the candidates; that one works out the interval of p * Z. Both barriers are of a
+ * block's first threads: racecheck takes no others for the threads of a barrier of a part of them. */
 #define TB_FINISHERS 256
-#define TB_INTERVAL_WARP 7
+#define TB_INTERVAL_WARP (S::WARPS - 1)
 
 TB_DEV void tb_finish_barrier(void)
 {
@@ -60,15 +61,27 @@ template <int NT> TB_DEV void tb_seek_barrier(void)
     asm volatile("bar.sync 2, %0;" ::"n"(NT - 32) : "memory");
 }
 
-/* The finishers, to the threads of their block that wait (and so are there already). */
-template <int NT, class S> TB_DEV void tb_tell_block(S &s, uint32_t verdict)
+/* The verdict, to the threads of a block that do not finish its row: at an mbarrier. */
+TB_DEV void tb_told_init(uint64_t *told)
 {
-    if (threadIdx.x == 0) s.verdict = verdict;
-    asm volatile("bar.sync 3, %0;" ::"n"(NT) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(tb_shared_address(told)) : "memory");
+}
+
+TB_DEV void tb_told_close(uint64_t *told)
+{
+    asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(tb_shared_address(told)) : "memory");
+}
+
+/* The finishers, to those that wait. */
+template <class S> TB_DEV void tb_tell_block(S &s, uint32_t verdict)
+{
+    if (threadIdx.x != 0) return;
+    s.verdict = verdict;
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(tb_shared_address(&s.told)) : "memory");
 }
 
 /* Whether the row is left, for the threads that do not finish it. */
-template <int C, int NT, class S> TB_DEV bool tb_await_verdict(S &s, bool leader)
+template <int C, class S> TB_DEV bool tb_await_verdict(S &s, bool leader)
 {
     if (C > 1 && !leader) {
         tb_mail_await(&s.mail_verdict);
@@ -76,14 +89,22 @@ template <int C, int NT, class S> TB_DEV bool tb_await_verdict(S &s, bool leader
         tb_mail_wait(&s.mail_first, 1);
         return s.last_verdict == TB_ROW_LEFT;
     }
-    asm volatile("bar.sync 3, %0;" ::"n"(NT) : "memory");
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .pred done;\nagain: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+                 "@!done bra again;\n}" ::"r"(tb_shared_address(&s.told))
+                 : "memory");
+#else
+    asm volatile("{\n.reg .pred done;\nagain: mbarrier.test_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+                 "@done bra over;\nnanosleep.u32 100;\nbra again;\nover:\n}" ::"r"(tb_shared_address(&s.told))
+                 : "memory");
+#endif
     return s.verdict == TB_ROW_LEFT;
 }
 
 /* A thread's number among those that seek. */
 TB_DEV int tb_seeker(void)
 {
-    return (int)threadIdx.x - (tb_warp() > TB_INTERVAL_WARP ? 32 : 0);
+    return (int)threadIdx.x;
 }
 
 /* What of a chain bounds the candidates: a top_k and a least weight. */
@@ -127,6 +148,7 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     tb_fast_slice slice;
     uint64_t random;
     uint64_t mail_first, mail_sums, mail_second, mail_histogram[2], mail_verdict, mail_narrow; /* mbarriers */
+    uint64_t told;                         /* likewise: of the verdict, to the block's other threads */
     uint4 histogram[2][C][C > 1 ? 32 : 1]; /* of every block, 8 counts of 16 bits a vector */
     uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
                         sums */

@@ -44,6 +44,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     const tombola_call &call = params.call;
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, rank = C == 1 ? 0 : blockIdx.x % C;
     const int64_t row = blockIdx.x / C;
+    if (NT > TB_FINISHERS && tid == 96) tb_told_init(&s.told);
     if (C > 1) {
         if (tid == 64) {
             tb_mail_init(&s.mail_first, 1);
@@ -361,7 +362,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     }
     /* the shuffle tells the compiler that a warp goes one way */
     if (NT > TB_FINISHERS && __shfl_sync(TB_WHOLE_WARP, warp, 0) >= TB_FINISHERS / 32)
-        return end(tb_await_verdict<C, NT>(s, leader));
+        return end(tb_await_verdict<C>(s, leader));
     if (C > 1 && tid == 0) {
         uint32_t sent = greedy ? 0u : min(s.own_pushed, (uint32_t)S::SEGMENT);
         tb_mail_expect_at(&s.mail_second, 0, sent * 8 + 8);
@@ -387,7 +388,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             else
                 tb_mail_4(&s.verdict, tid, verdict, &s.mail_verdict);
         }
-        if (NT > TB_FINISHERS && verdict != TB_ROW_NARROWED) tb_tell_block<NT>(s, verdict);
+        if (NT > TB_FINISHERS && verdict != TB_ROW_NARROWED) tb_tell_block(s, verdict);
     };
     /* each block's candidates are the work of as many threads, and lie in the list one after the other */
     constexpr int EACH = TB_FINISHERS / C;

@@ -55,7 +55,10 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
                    (spread <= 0.0f && (min(chain.k_before, chain.k_after) <= S::FOLDS ||
                                        known.relative > 0.99f * (float)s.slice.length));
     __syncthreads(); /* the block is done with what it held */
-    if (!S::ALONE && threadIdx.x == 0) s.close();
+    if (threadIdx.x == 0) {
+        if (!S::ALONE) s.close();
+        if (S::WARPS > TB_FINISHERS / 32) tb_told_close(&s.told);
+    }
     WIDE::go_on(params, row, chain, random, known);
 }
 
