@@ -336,7 +336,7 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
         p.row.weigher = tb_make_weigher(probabilities, law_key_value(p.row.greatest));
         if (chain.temperature != 1.0f && !tb_set_temperature(&p.row.weigher, chain.temperature)) return false;
         if (p.row.weigher.flat) return false;
-        if (!all && !tb_pick_promises(p, law_key_value(p.row.bound), chain.p, loads)) return false;
+        if (!all && !tb_pick_promises(p, law_key_value(bound), chain.p, loads)) return false;
     }
 #pragma unroll 1
     for (int attempt = 0; attempt < TB_PICK_TRIES; attempt++) {
@@ -458,16 +458,9 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
     return true;
 }
 
-TB_DEV void tb_pick_serve(const tb_cuda_params &params, char *memory, int64_t index)
+template <int dtype> TB_DEV void tb_pick_serve(const tb_cuda_params &params, char *memory, int64_t index)
 {
-    bool served;
-    if (params.call.dtype == TOMBOLA_F32)
-        served = tb_pick_run<TOMBOLA_F32>(params, memory, index);
-    else if (params.call.dtype == TOMBOLA_F16)
-        served = tb_pick_run<TOMBOLA_F16>(params, memory, index);
-    else
-        served = tb_pick_run<TOMBOLA_BF16>(params, memory, index);
-    if (served) return;
+    if (tb_pick_run<dtype>(params, memory, index)) return;
     __syncthreads();
     tb_run_row(params, index, (tb_room *)memory, tb_draw_nothing());
 }

@@ -368,13 +368,14 @@ static bool pick_suits(const tb_cuda_device *device, const tombola_call *call)
 static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                      unsigned threads)
 {
+    static const char *const names[] = NAMES("pick");
     if (!threads)
         threads =
             call->rows <= device->multiprocessors ? 1024
             : call->rows <= 2 * device->multiprocessors || tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS
                 ? 512
                 : 256;
-    plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = "tombola_pick",
+    plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = names[call->dtype],
                                                           .grid = (unsigned)call->rows,
                                                           .threads = threads,
                                                           .cluster = 1,
@@ -457,7 +458,7 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
     } else if (exact && (usual || blocks)) {
         add_generic(&plan, device, call, blocks);
     } else if (usual) {
-        add(&plan, "tombola_generic", (unsigned)call->rows, row_threads(call->vocab_size));
+        add(&plan, "tombola_rejection", (unsigned)call->rows, row_threads(call->vocab_size));
     } else {
         return plan; /* does not do this call */
     }

@@ -6,9 +6,6 @@
  *
  * A place in the order is held as the floor of the tokens that are greater than it.
  */
-#ifndef TB_CUDA_REJECTION_CUH
-#define TB_CUDA_REJECTION_CUH
-
 #include "outputs.cuh"
 
 /* In shared memory, as the room is. */
@@ -230,4 +227,12 @@ struct tb_draw_by_rejection {
     }
 };
 
-#endif
+extern "C" __global__ void __launch_bounds__(512, 2)
+    tombola_rejection(const __grid_constant__ tb_cuda_params params)
+{
+    __shared__ tb_room room;
+    __shared__ tb_rejection state;
+    tb_wait_for_dependencies();
+    tb_draw_by_rejection draws = {&state};
+    tb_run_row(params, blockIdx.x, &room, draws);
+}
