@@ -222,6 +222,8 @@ template <int dtype, int C> struct tb_pipe {
             if (lane < C)
                 tb_mail_8(&s.maximum[at][rank * TB_PIPE_LOOKERS + looker], lane, key, status,
                           &s.mail_maximum[at]);
+            __syncwarp();
+            if (lane == 0) tb_mail_arrive(&s.decided[at]); /* the part is as it will be weighed */
         }
     }
 
@@ -561,7 +563,7 @@ template <int dtype, int C> TB_DEV void tb_flat_pipe(const tb_cuda_params &param
             if (lane < TB_PIPE_KNOWN / TB_PIPE_GROUP) tb_mail_init(&s.free[lane], TB_PIPE_WARPS + S::DRAWERS);
             if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.empty[lane], TB_PIPE_WARPS);
         } else if (warp == TB_PIPE_LOOKERS + 2) {
-            if (lane < TB_PIPE_RING) tb_mail_init(&s.decided[lane], 1);
+            if (lane < TB_PIPE_RING) tb_mail_init(&s.decided[lane], 1 + TB_PIPE_LOOKERS);
         } else if (warp == DRAWS) {
             if (lane < S::DRAWN) tb_mail_init(&s.mail_mass[lane], 1);
             if (lane == 0) s.placed = s.known = 0;

@@ -70,7 +70,7 @@ template <int NT> TB_DEV void tb_seek_barrier(void)
     asm volatile("bar.sync 2, %0;" ::"n"(NT - 32) : "memory");
 }
 
-/* The verdict, to the threads of a block that do not finish its row: at an mbarrier. */
+/* An mbarrier for what one thread tells others of its block, once. */
 TB_DEV void tb_told_init(uint64_t *told)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(tb_shared_address(told)) : "memory");
@@ -81,12 +81,30 @@ TB_DEV void tb_told_close(uint64_t *told)
     asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(tb_shared_address(told)) : "memory");
 }
 
-/* The finishers, to those that wait. */
+TB_DEV void tb_tell(uint64_t *told)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(tb_shared_address(told)) : "memory");
+}
+
+TB_DEV void tb_told_wait(uint64_t *told)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .pred done;\nagain: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+                 "@!done bra again;\n}" ::"r"(tb_shared_address(told))
+                 : "memory");
+#else
+    asm volatile("{\n.reg .pred done;\nagain: mbarrier.test_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+                 "@done bra over;\nnanosleep.u32 100;\nbra again;\nover:\n}" ::"r"(tb_shared_address(told))
+                 : "memory");
+#endif
+}
+
+/* The verdict, from the finishers to the threads of their block that do not finish the row. */
 template <class S> TB_DEV void tb_tell_block(S &s, uint32_t verdict)
 {
     if (threadIdx.x != 0) return;
     s.verdict = verdict;
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(tb_shared_address(&s.told)) : "memory");
+    tb_tell(&s.told);
 }
 
 /* Whether the row is left, for the threads that do not finish it. */
@@ -98,15 +116,7 @@ template <int C, class S> TB_DEV bool tb_await_verdict(S &s, bool leader)
         tb_mail_wait(&s.mail_first, 1);
         return s.last_verdict == TB_ROW_LEFT;
     }
-#if __CUDA_ARCH__ >= 900
-    asm volatile("{\n.reg .pred done;\nagain: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
-                 "@!done bra again;\n}" ::"r"(tb_shared_address(&s.told))
-                 : "memory");
-#else
-    asm volatile("{\n.reg .pred done;\nagain: mbarrier.test_wait.parity.shared::cta.b64 done, [%0], 0;\n"
-                 "@done bra over;\nnanosleep.u32 100;\nbra again;\nover:\n}" ::"r"(tb_shared_address(&s.told))
-                 : "memory");
-#endif
+    tb_told_wait(&s.told);
     return s.verdict == TB_ROW_LEFT;
 }
 
@@ -127,7 +137,8 @@ typedef struct tb_stream_rule {
 
 template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     static constexpr int WARPS = NT / 32, FOLDS = 128;
-    static constexpr bool ALONE = C == 1;
+    static constexpr bool ALONE = C == 1, HELPED = C >= 8; /* HELPED: a warp more reads the chain */
+    static constexpr bool TELLS = HELPED || NT > TB_FINISHERS;
     static constexpr int WORDS = C == 1 ? WARPS : C;    /* of what the row's warps or blocks said */
     static constexpr int CAPACITY = CAP, SEGMENT = SEG; /* candidates of the row, of one block */
     static constexpr int LIST = CAP;                    /* groups of a block */
@@ -156,7 +167,8 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     tb_fast_slice slice;
     uint64_t random;
     uint64_t mail_first, mail_sums, mail_second, mail_histogram[2], mail_verdict, mail_narrow; /* mbarriers */
-    uint64_t told;                         /* likewise: of the verdict, to the block's other threads */
+    /* likewise, within the block: the verdict, or of blocks that have a warp more, the chain */
+    uint64_t told;
     uint4 histogram[2][C][C > 1 ? 32 : 1]; /* of every block, 8 counts of 16 bits a vector */
     uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
                         sums */

@@ -53,7 +53,7 @@ template <int C, class S> TB_DEV void tb_stream_help(const tb_cuda_params &param
     tb_wait_for_inputs();
     tb_describe(params, blockIdx.x / C, *(S *)tb_fast_bytes, true, true);
     tb_cluster_wait<C>();
-    __syncthreads(); /* of the pass's end */
+    if (tb_lane() == 0) tb_tell(&((S *)tb_fast_bytes)->told);
 }
 
 /* Ends with end(whether the row is left), by all threads of the row's blocks. */
@@ -70,7 +70,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     const tombola_call &call = params.call;
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, rank = C == 1 ? 0 : blockIdx.x % C;
     const int64_t row = blockIdx.x / C;
-    if (NT > TB_FINISHERS && tid == 96) tb_told_init(&s.told);
+    if (S::TELLS && !S::HELPED && tid == 96) tb_told_init(&s.told);
     if (C > 1) {
         if (tid == 64) {
             tb_mail_init(&s.mail_first, 1);
@@ -80,6 +80,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             tb_mail_init(&s.mail_histogram[0], 1);
             tb_mail_init(&s.mail_histogram[1], 1);
             tb_mail_init(&s.mail_narrow, 1);
+            if (S::HELPED) tb_told_init(&s.told);
             tb_mail_init_done();
             tb_mail_expect(&s.mail_first, C * 8 + FOLDS * 4);
             tb_mail_expect(&s.mail_sums, C * 8);
@@ -226,6 +227,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             s.caught_least[warp] = least;
         }
         __syncthreads();
+        if (S::HELPED) tb_told_wait(&s.told);
         if (C > 1) {
             if (warp == 0) {
                 tb_fast_warp said = s.warp[lane % WARPS];

@@ -57,7 +57,7 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
     __syncthreads(); /* the block is done with what it held */
     if (threadIdx.x == 0) {
         if (!S::ALONE) s.close();
-        if (S::WARPS > TB_FINISHERS / 32) tb_told_close(&s.told);
+        if (S::TELLS) tb_told_close(&s.told);
     }
     WIDE::go_on(params, row, chain, random, known);
 }
@@ -67,6 +67,7 @@ TB_DEV void tb_stream_kernel(const tb_cuda_params &params)
 {
     typedef tb_stream_shared<C, NT, CAP, SEG, CAUGHT> S;
     typedef tb_wide_row<dtype, C, NT, U / 2, LIST> WIDE;
+    static_assert(STAGED == S::HELPED, "");
     if (STAGED && threadIdx.x >= NT) return tb_stream_help<C, S>(params);
     tb_stream_row<dtype, C, NT, U, STAGED, CAP, SEG, CAUGHT>(params, [&](bool left) {
         if (left) tb_stream_go_on<S, WIDE>(params, blockIdx.x / C);
