@@ -108,12 +108,14 @@ run_suite() {
 
 # One tool over a little of everything. A machine that refuses the tool counts as a skip.
 run_sanitizer() {
-    local tool=$1 log=$build/sanitizer.$1.log out=$build/sanitizer.$1.jsonl code=0 tests=0
+    local tool=$1 log=$build/sanitizer.$1.log out=$build/sanitizer.$1.jsonl code=0 tests=0 without=()
     local passed=0 failed=0 skipped=0 reason=""
+    # In the pipe warps wait for rows by acquiring words of shared memory that others release, which racecheck does not follow.
+    if [ "$tool" = racecheck ]; then without=(--kernel-regex-exclude kns=tombola_flat_pipe); fi
     if ! command -v compute-sanitizer >/dev/null; then
         skipped=1 reason="compute-sanitizer is not installed"
     else
-        timeout "$sanitizer_seconds" compute-sanitizer --tool "$tool" --error-exitcode 99 --print-limit 20 \
+        timeout "$sanitizer_seconds" compute-sanitizer --tool "$tool" "${without[@]}" --error-exitcode 99 --print-limit 20 \
             "$build/gpu_tests" --count "$2" bounded >"$log" 2>&1 || code=$?
         tests=$(sed -n 's/.*"name": "bounded", "passed": \([0-9]*\).*/\1/p' "$log")
         if [ "$code" = 124 ]; then
@@ -129,6 +131,10 @@ run_sanitizer() {
     printf '{"name": "sanitizer.%s", "passed": %d, "failed": %d, "skipped": %d' "$tool" "$passed" "$failed" "$skipped" >"$out"
     if [ -n "$reason" ]; then printf ', "reason": "%s"' "$reason" >>"$out"; fi
     printf '}\n' >>"$out"
+    if [ ${#without[@]} -gt 0 ]; then
+        printf '{"name": "sanitizer.%s.flat_pipe", "passed": 0, "failed": 0, "skipped": 1, "reason": "%s"}\n' "$tool" \
+            "it does not follow words that are released and acquired, by which the warps of these kernels wait for each other" >>"$out"
+    fi
 }
 
 mkdir -p "$build"
