@@ -111,7 +111,7 @@ run_sanitizer() {
     local tool=$1 log=$build/sanitizer.$1.log out=$build/sanitizer.$1.jsonl code=0 tests=0 without=()
     local passed=0 failed=0 skipped=0 reason=""
     # In the pipe warps wait for rows by acquiring words of shared memory that others release, which racecheck does not follow.
-    if [ "$tool" = racecheck ]; then without=(--kernel-regex-exclude kns=tombola_flat_pipe); fi
+    if [ "$tool" = racecheck ]; then without=(--kernel-name-exclude kns=tombola_flat_pipe); fi
     if ! command -v compute-sanitizer >/dev/null; then
         skipped=1 reason="compute-sanitizer is not installed"
     else
@@ -146,7 +146,7 @@ if [ $# -gt 0 ]; then
 fi
 
 for suite in "${all[@]}"; do run_suite "$suite"; done
-declare -A cases=([memcheck]=40 [racecheck]=15 [initcheck]=40 [synccheck]=40)
+declare -A cases=([memcheck]=40 [racecheck]=8 [initcheck]=40 [synccheck]=40)
 start=$SECONDS
 pids=()
 for tool in "${sanitizers[@]}"; do run_sanitizer "$tool" "${cases[$tool]}" & pids+=($!); done
