@@ -193,11 +193,11 @@ TB_DEV void tb_push_caught(S &s, int rank, float bound, bool own, bool shared, b
 {
     constexpr int width = tb_fast_vector<dtype>::width, SEEKING = S::WARPS - 1;
     const int my = tb_seeker() >> 5, mine = own ? (int)s.caught_count[tb_warp()] : 0,
-              others = shared ? (int)s.caught_count[TB_INTERVAL_WARP] : 0,
+              others = shared ? (int)s.caught_count[S::INTERVAL_WARP] : 0,
               n = mine + (others - my + SEEKING - 1) / SEEKING;
 #pragma unroll 1
     for (int i = (int)tb_lane(); i < n; i += 32) {
-        const int warp = i < mine ? (int)tb_warp() : TB_INTERVAL_WARP,
+        const int warp = i < mine ? (int)tb_warp() : S::INTERVAL_WARP,
                   at = i < mine ? i : my + (i - mine) * SEEKING;
         const uint4 v = s.caught[warp][at];
         uint32_t passes = 0;
@@ -259,10 +259,10 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
     if (warps >> tb_warp() & 1)
 #pragma unroll 4
         for (int g = 0; g < groups; g++) bits |= s.group[g * NT + threadIdx.x] >= bound ? 1u << g : 0u;
-    if (warps >> TB_INTERVAL_WARP & 1)
+    if (warps >> S::INTERVAL_WARP & 1)
 #pragma unroll 1
         for (int g = my, b = TB_MAX_GROUPS; g < groups; g += SEEKING, b++)
-            bits |= s.group[g * NT + TB_INTERVAL_WARP * 32 + lane] >= bound ? 1u << b : 0u;
+            bits |= s.group[g * NT + S::INTERVAL_WARP * 32 + lane] >= bound ? 1u << b : 0u;
 #pragma unroll 1
     for (;;) {
         if (bits) {
@@ -271,7 +271,7 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
                 const int b = __ffs(bits) - 1;
                 list[to] = (uint16_t)(b < TB_MAX_GROUPS ? b * NT + threadIdx.x
                                                         : (my + (b - TB_MAX_GROUPS) * SEEKING) * NT +
-                                                              TB_INTERVAL_WARP * 32 + lane);
+                                                              S::INTERVAL_WARP * 32 + lane);
             }
         }
         all_here();

@@ -61,9 +61,9 @@ TB_DEV uint64_t tb_join(uint32_t high, uint32_t low)
 /* W(t) as two 20-bit digits with these biases, which leave sums as they are modulo 2^32:
  * e + 8, rounded towards zero, has e's bits down to 2^-20 in its significand; what is left of e, plus 2^-17,
  * those down to 2^-40. The same operations as law_exp2's, but for steps that change no result:
- * - n = rint(t) is in the low bits of t - 2^23, whose significand holds -n as n <= 0; the power of two is
- *   then an addition to the exponent
- * - fl(f + 1.5), f = t - n exact, is fl(t + (1.5 - n)); and 1.5 - n = (1.5 - 2^23) - (n - 2^23) is exact
+ * - n = rint(t) is in the low bits of t + 1.5 * 2^23, and the power of two is an addition to the exponent
+ * - fl(t + 2) - (n + 2) is the law's fl(f + 1.5) - 1.5, f = t - n: t is a multiple of 2^-23 already where
+ *   |t| >= 1, and nearer to 0 both sums have the same last bit, 2^-23, and the same parity of it
  * - (upper - 8) and 2^-17 are multiples of 2^-20, so 8 + 2^-17 - upper is exact. */
 #define TB_HIGH_BIAS 0x41000000u
 #define TB_LOW_BIAS 0x37000000u

@@ -58,7 +58,6 @@ TB_DEV void tb_shared_red(uint32_t *to, uint32_t x)
  * all warps but one seek the candidates; that one works out the interval of p * Z. Both barriers are of a
  * block's first threads: racecheck takes no others for the threads of a barrier of a part of them. */
 #define TB_FINISHERS 256
-#define TB_INTERVAL_WARP (S::WARPS - 1)
 
 TB_DEV void tb_finish_barrier(void)
 {
@@ -137,6 +136,7 @@ typedef struct tb_stream_rule {
 
 template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     static constexpr int WARPS = NT / 32, FOLDS = 128;
+    static constexpr int INTERVAL_WARP = WARPS - 1;        /* the one that works out the interval of p * Z */
     static constexpr bool ALONE = C == 1, HELPED = C >= 8; /* HELPED: a warp more reads the chain */
     static constexpr bool TELLS = HELPED || NT > TB_FINISHERS;
     static constexpr int WORDS = C == 1 ? WARPS : C;    /* of what the row's warps or blocks said */

@@ -308,7 +308,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         return end(true);
     }
     const bool needs_estimate = p_whole && !all && !greedy;
-    if (warp == TB_INTERVAL_WARP) {
+    if (warp == S::INTERVAL_WARP) {
         if (leader && needs_estimate) {
             double unit, relative = tb_estimate(s, maximum, c, &unit);
             double estimate = relative * unit, error = tb_interval((float)length, estimate);
@@ -376,7 +376,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         auto caught = [&](int of) {
             return CAUGHT && s.caught_least[of] <= bound && s.caught_count[of] <= (uint32_t)S::CATCH;
         };
-        const bool own = caught(warp), shared = caught(TB_INTERVAL_WARP);
+        const bool own = caught(warp), shared = caught(S::INTERVAL_WARP);
         if (CAUGHT) tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy, maximum, c, flat, bins);
         const uint32_t warps = __ballot_sync(TB_WHOLE_WARP, lane < WARPS && !caught(lane % WARPS));
         if (warps)

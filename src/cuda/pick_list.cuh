@@ -12,8 +12,9 @@
 #define TB_PICK_SAMPLERS 256
 #define TB_PICK_BINS 1024
 #define TB_PICK_CROWD 256 /* tokens of a bin that are ranked by comparing each with each */
-#define TB_PICK_FEW 256   /* tokens of a list that is ranked so at once; a block has so many threads or more \
-                           */
+#define TB_PICK_FEW                                                                                          \
+    256 /* tokens of a list that is ranked so at once; a block has so many threads or more                   \
+         */
 
 typedef struct tb_pick_shared {
     uint64_t place[TB_PICK_LIST]; /* in index order, each warp's part of it */
