@@ -1,4 +1,4 @@
-"""Fills the tables of README.md, docs/gpu.md and docs/flashinfer.md between <!-- gpu NAME --> and <!-- end --> from
+"""Fills the tables of README.md, docs/gpu_speed.md and docs/flashinfer.md between <!-- gpu NAME --> and <!-- end --> from
 bench/results/gpu.json, and what they say of the tests on a GPU from tests/gpu/receipt.json.
 
     table.py            writes them
@@ -183,7 +183,7 @@ def fill(text, result, cells):
 def main(check):
     result, cells = load()
     stale = []
-    for page in ("README.md", "docs/gpu.md", "docs/flashinfer.md"):
+    for page in ("README.md", "docs/gpu_speed.md", "docs/flashinfer.md"):
         path = ROOT / page
         text = path.read_text()
         filled = fill(text, result, cells)

@@ -119,14 +119,14 @@ def runs():
     """What the latencies' two runs mean for the plot."""
     if is_earlier(OWN):
         return ("Two lines of the plot, REJECTION and DUAL_PIVOT, and torch sort on N(0,1), were measured earlier, before the kernels changed; "
-                "they have not been measured since. All others are the benchmark's of [gpu.md](../gpu.md). Empty cells were not measured.")
+                "they have not been measured since. All others are the benchmark's of [gpu_speed.md](../gpu_speed.md). Empty cells were not measured.")
     off = []
     for f in LATENCY:
         [other] = [b["microseconds"] for b in TODAY["figures"] if (b["name"], b["distribution"], b["rows"], b["dtype"], b["vocab_size"])
                    == (f["chain"], f["distribution"], f["rows"], "f32", 128256)] or [None]
         if other:
             off.append(abs(f["microseconds"]["tombola exact"] / other - 1))
-    return ("All of these come from one process, another than that of the benchmark of [gpu.md](../gpu.md) and of the README's table; EXACT's "
+    return ("All of these come from one process, another than that of the benchmark of [gpu_speed.md](../gpu_speed.md) and of the README's table; EXACT's "
             f"{len(off)} cells that are in both differ by {100 * sorted(off)[len(off) // 2]:.1f} % in the median and {100 * max(off):.1f} % at most.")
 
 
@@ -274,7 +274,7 @@ def where():
     earlier = is_earlier(OWN)
     lines = [f"Latencies: {on(OWN)}, all in one process (`scripts/gpu_bench.sh --evaluation`)."]
     if earlier:
-        lines = [f"Latencies of EXACT, FlashInfer, torch sort (zipf) and the plain read: the benchmark of [gpu.md](../gpu.md), {on(TODAY)}.",
+        lines = [f"Latencies of EXACT, FlashInfer, torch sort (zipf) and the plain read: the benchmark of [gpu_speed.md](../gpu_speed.md), {on(TODAY)}.",
                  f"Latencies of REJECTION and DUAL_PIVOT, torch sort on N(0,1): {on(OWN)}, earlier, before tombola's kernels changed."]
     lines.append(f"Decode steps: {on(DECODE)}" + (", before the kernels changed too." if is_earlier(DECODE) else "."))
     return "\n".join("- " + line for line in lines)
