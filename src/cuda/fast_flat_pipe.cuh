@@ -152,17 +152,11 @@ template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
         }
         for (; turn.row < end; go_on(turn)) {
             if (turn.row) tb_wait_row(&s.placed, turn.row);
-            if (S::EMPTIES == 1) await_empty(turn, 0);
+            if (turn.filling) tb_wait_here(&s.empty[turn.place], turn.filling - 1 & 1);
             const bool wait = !turn.filling && turn.row >= ahead;
             fill_row(s.row[turn.row % TB_PIPE_KNOWN], turn, wait ? &arriving : nullptr);
             if (wait) go_on(arriving);
         }
-    }
-
-    /* Until the last row's part in a place is done with. */
-    TB_MEMBER void await_empty(const tb_pipe_turn &turn, int part) const
-    {
-        if (turn.filling) tb_wait_here(&s.empty[part][turn.place], turn.filling - 1 & 1);
     }
 
     /* Where vector `vector` of the block's share lies: where chunks have room for twice as much, each is in
@@ -185,8 +179,6 @@ template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
         if (first < slice.whole_first || end > slice.whole_end || end % 32) {
             const uint32_t beyond = end + lane;
             wrote = first < end;
-            if (S::EMPTIES > 1)
-                for (int i = 0; i < S::EMPTIES; i++) await_empty(turn, i);
             if (wrote && end == slice.end && beyond < (end + 31) / 32 * 32)
                 to[spot(beyond - first, row.share)] = make_uint4(none, none, none, none);
             if (wrote && lane == 0 && first < slice.whole_first)
@@ -198,10 +190,9 @@ template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
             __syncwarp();
         }
 #pragma unroll 1
-        for (int i = arriving || S::EMPTIES > 1 ? 0 : TB_PIPE_LOOKERS - 1; i < TB_PIPE_LOOKERS; i++) {
-            if (S::EMPTIES > 1) await_empty(turn, i);
+        for (int i = arriving ? 0 : TB_PIPE_LOOKERS - 1; i < TB_PIPE_LOOKERS; i++) {
             if (arriving) tb_wait_here(&s.filled[i][arriving->place], arriving->filling & 1);
-            if (arriving || S::EMPTIES > 1 ? lane / COPIES != i : lane / COPIES >= TB_PIPE_LOOKERS) continue;
+            if (arriving ? lane / COPIES != i : lane / COPIES >= TB_PIPE_LOOKERS) continue;
             const uint32_t size = share / (TB_PIPE_LOOKERS * COPIES), part = first + size * lane,
                            inner = max(part, slice.whole_first),
                            inner_end = min(min(end, part + size), slice.whole_end);
@@ -363,7 +354,7 @@ template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
                 lowest = tb_warp_min(seen.w);
             }
             __syncwarp();
-            if (lane == 0) tb_mail_arrive(&s.empty[0][turn.place]);
+            if (lane == 0) tb_mail_arrive(&s.empty[turn.place]);
         }
         tell(rows - 1, mass, kept, lowest);
     }
@@ -597,7 +588,7 @@ template <class P> TB_DEV void tb_run_pipe(const tb_cuda_params &params)
             if (lane < TB_PIPE_RING) tb_mail_init(&s.mail_maximum[lane], 1);
         } else if (warp == TB_PIPE_LOOKERS + 1) {
             if (lane < TB_PIPE_KNOWN / TB_PIPE_GROUP) tb_mail_init(&s.free[lane], S::DONE_WITH_ROW);
-            if (lane < S::EMPTIES * TB_PIPE_SLOTS) tb_mail_init(&s.empty[0][lane], S::DONE_WITH_PLACE);
+            if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.empty[lane], S::DONE_WITH_PLACE);
         } else if (warp == TB_PIPE_LOOKERS + 2) {
             if (lane < TB_PIPE_RING) tb_mail_init(&s.decided[lane], 1 + TB_PIPE_LOOKERS);
         } else if (warp == FINISHES) {

@@ -186,6 +186,22 @@ static bool fast_fits(const tb_cuda_device *device, const fast_kernel *kernel, c
  * first row's arrival and the last row's draw, with which nothing overlaps, as two more shares (measured). */
 #define PIPE_TURN_VECTORS 1500
 
+/* Of softmax, in vectors that are read and written: a turn takes as long as memory does with the clusters'
+ * rows, and as some vectors of each multiprocessor; more where there is no room for three rows. With it goes
+ * the time until all clusters write, and, where rows do not follow each other, what is computed (measured).
+ */
+static int64_t softmax_time(const tb_cuda_device *device, const fast_kernel *kernel, const tombola_call *call,
+                            int64_t turns, int64_t slots)
+{
+    const int64_t sms = device->multiprocessors, narrow = call->dtype != TOMBOLA_F32,
+                  vectors = call->vocab_size * (narrow ? 6 : 8) / 32;
+    int64_t turn = pipe_clusters(device, kernel) * vectors + sms * (narrow ? 500 : 200),
+            start = sms * (kernel->blocks > 8 ? 4200 : 3300);
+    if (slots < 3 && slots < turns) turn += turn / 10;
+    if (turns == 1) start += sms * (vectors / kernel->blocks) * 3 / 10;
+    return start + turns * turn;
+}
+
 /* Of `count` kernels, those of fewer blocks first; NULL where none has room. */
 static const fast_kernel *choose_pipe(const tb_cuda_device *device, const tombola_call *call,
                                       const fast_kernel *kernels, int count)
@@ -195,9 +211,11 @@ static const fast_kernel *choose_pipe(const tb_cuda_device *device, const tombol
     for (const fast_kernel *kernel = kernels + count - 1; kernel >= kernels; kernel--) {
         if (!fast_fits(device, kernel, call)) continue;
         int64_t clusters = pipe_clusters(device, kernel), turns = (call->rows + clusters - 1) / clusters,
-                bytes, share = vectors_of(call) / kernel->blocks,
-                time = turns * (PIPE_TURN_VECTORS + share) + 2 * share;
-        if (pipe_slots(device, kernel, call, &bytes) < (turns < 2 ? turns : 2)) continue;
+                bytes, share = vectors_of(call) / kernel->blocks;
+        const int64_t slots = pipe_slots(device, kernel, call, &bytes);
+        if (slots < (turns < 2 ? turns : 2)) continue;
+        const int64_t time = kernel->widens ? softmax_time(device, kernel, call, turns, slots)
+                                            : turns * (PIPE_TURN_VECTORS + share) + 2 * share;
         if (!best || time <= best_time) best = kernel, best_time = time;
     }
     return best;
@@ -360,7 +378,6 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
 /* ---- the pipelined kernels for softmax of many rows: logits, probabilities of all tokens, or of those that
  * a min_p keeps ---- */
 
-#define SOFTMAX_FEW_ROWS 8
 #define SOFTMAX_THREADS (32 * (TB_PIPE_OTHERS + TB_WHOLE_PIPE_WRITERS))
 
 static const fast_kernel softmax_kernels[] = {
@@ -389,8 +406,7 @@ static bool add_softmax(tb_cuda_plan *plan, const tb_cuda_device *device, const 
     if (device->shared_bytes <= TB_LARGE_BYTES || !softmax_serves(call)) return false;
     const fast_kernel *kernel = NULL;
     if (!forced) {
-        if (call->rows > SOFTMAX_FEW_ROWS && vectors_of(call) >= 8 * 256)
-            kernel = choose_pipe(device, call, softmax_kernels, count);
+        if (vectors_of(call) >= 8 * 256) kernel = choose_pipe(device, call, softmax_kernels, count);
     } else {
         for (int i = 0; i < count; i++)
             if (!strcmp(forced, softmax_kernels[i].name) && fast_fits(device, &softmax_kernels[i], call))
