@@ -187,16 +187,17 @@ static bool fast_fits(const tb_cuda_device *device, const fast_kernel *kernel, c
 #define PIPE_TURN_VECTORS 1500
 
 /* Of softmax, in vectors that are read and written: a turn takes as long as memory does with the clusters'
- * rows, and as some vectors of each multiprocessor; more where there is no room for three rows. With it goes
- * the time until all clusters write, and, where rows do not follow each other, what is computed (measured).
- */
+ * rows, and as some vectors of each multiprocessor, and no less than the block's stages do; more where there
+ * is no room for three rows. With it goes the time until all clusters write, and, where rows do not follow
+ * each other, what is computed (measured). */
 static int64_t softmax_time(const tb_cuda_device *device, const fast_kernel *kernel, const tombola_call *call,
                             int64_t turns, int64_t slots)
 {
     const int64_t sms = device->multiprocessors, narrow = call->dtype != TOMBOLA_F32,
-                  vectors = call->vocab_size * (narrow ? 6 : 8) / 32;
+                  vectors = call->vocab_size * (narrow ? 6 : 8) / 32, least = sms * (narrow ? 1390 : 960);
     int64_t turn = pipe_clusters(device, kernel) * vectors + sms * (narrow ? 500 : 200),
             start = sms * (kernel->blocks > 8 ? 4200 : 3300);
+    if (turn < least) turn = least;
     if (slots < 3 && slots < turns) turn += turn / 10;
     if (turns == 1) start += sms * (vectors / kernel->blocks) * 3 / 10;
     return start + turns * turn;
