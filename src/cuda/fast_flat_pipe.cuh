@@ -458,6 +458,12 @@ template <int dtype, int C> struct tb_pipe {
         kept = tb_warp_sum(kept);
         uint64_t upto = tb_warp_scan64(all);
         const uint64_t total = __shfl_sync(TB_WHOLE_WARP, upto, 31);
+        if (call.raw_logprobs) {
+            if (lane == 0)
+                tb_fast_write_raw<dtype>(call, index, row.slice, maximum, row.scale, kind == TB_PIPE_EQUAL,
+                                         total);
+            return;
+        }
         uint64_t position = law_draw_position(row.random, total);
         int who = __ffs(__ballot_sync(TB_WHOLE_WARP, upto > position)) - 1;
         uint64_t from = upto - all;

@@ -176,7 +176,7 @@ TB_DEV void tb_fast_parse_here(const tb_cuda_params &params, bool located, int64
     int lane = (int)tb_lane(), kind = 0, k = 0;
     float value = 0.0f;
     bool bad = !located || slot < 0;
-    if (!bad && lane < call.step_count) {
+    if (!bad && lane < params.checked_steps) {
         const tombola_step &step = params.steps[lane];
         kind = step.kind;
         k = step.k_per_slot ? step.k_per_slot[slot] : step.k;
@@ -452,6 +452,14 @@ template <int dtype> TB_DEV float tb_element(const uint4 &v, int e)
     return law_float(e % 2 ? word & 0xffff0000u : word << 16);
 }
 
+/* The row's element `index`. */
+template <int dtype> TB_DEV float tb_fast_value(const tb_fast_slice &s, uint32_t index)
+{
+    const char *at = s.base + (size_t)(s.shift + index) * tb_fast_vector<dtype>::bytes;
+    const uint32_t bits = dtype == TOMBOLA_F32 ? *(const uint32_t *)at : *(const uint16_t *)at;
+    return tb_element<dtype>(make_uint4(bits, 0, 0, 0), 0);
+}
+
 /* Sum of 2^(x * c - r) over a tile: one rounding in each argument, ex2.approx, and a tree of depth
  * log2(elements), at most 5. Always the same bits for the same tile. */
 template <int dtype, int U> TB_DEV float tb_tile_sum(const uint4 (&v)[U], float c, float r)
@@ -517,9 +525,21 @@ TB_DEV void tb_fast_write(const tombola_call &call, int64_t index, const tb_fast
     if (call.ranks) call.ranks[index] = result.rank;
     if (call.kept_count) call.kept_count[index] = result.kept;
     if (call.kept_mass) call.kept_mass[index] = result.mass;
-    if (call.logprobs)
-        call.logprobs[index] =
-            result.token < 0 ? law_float(LAW_NAN_BITS) : law_logprob(result.t, result.mass);
+    float *const logprobs = call.raw_logprobs ? call.raw_logprobs : call.logprobs;
+    if (logprobs)
+        logprobs[index] = result.token < 0 ? law_float(LAW_NAN_BITS) : law_logprob(result.t, result.mass);
+}
+
+/* By one thread, where the launch is for the raw log-probability of a token that an earlier one has drawn:
+ * the row's unfiltered distribution is known. */
+template <int dtype>
+TB_DEV void tb_fast_write_raw(const tombola_call &call, int64_t index, const tb_fast_slice &slice,
+                              float maximum, float scale, bool equal, uint64_t total)
+{
+    tb_fast_result result = {call.tokens[index], 0, 0, 0, 0.0f, total};
+    if (result.token >= 0 && !equal)
+        result.t = law_exponent(tb_fast_value<dtype>(slice, (uint32_t)result.token), maximum, scale);
+    tb_fast_write(call, index, result);
 }
 
 /* By the first `threads` threads of a block: an empty or bad row. */

@@ -382,6 +382,50 @@ static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
                                                           .shared_bytes = TB_PICK_BYTES};
 }
 
+static bool add_row_kernel(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                           unsigned whole_blocks, unsigned pick_threads, bool forced)
+{
+    const bool pick = forced ? pick_threads > 0 : pick_suits(device, call);
+    if (pick && call->method == TOMBOLA_EXACT && tb_pick_kind(call, call->steps) != TB_PICK_NEVER) {
+        add_pick(plan, device, call, pick_threads);
+        return true;
+    }
+    return (forced ? whole_blocks > 0 : whole_suits(device, call)) && whole_serves(call) &&
+           add_whole(plan, device, call, whole_blocks);
+}
+
+/* ---- a call in parts: a draw and more outputs than its kernel has ---- */
+
+/* All parts of the call, if each has a fast kernel; else none. */
+static bool add_parts(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                      const char *forced)
+{
+    if (!call->tokens || call->draws != 1) return false;
+    const bool wanted[TB_CUDA_PARTS] = {[TB_CUDA_DRAW] = true,
+                                        [TB_CUDA_RAW_LOGPROBS] = call->raw_logprobs,
+                                        [TB_CUDA_TOP] = tb_wants_top(call),
+                                        [TB_CUDA_ROWS] = call->probabilities || call->masked_logits};
+    for (int part = TB_CUDA_DRAW; part < TB_CUDA_PARTS; part++) {
+        if (!wanted[part]) continue;
+        tombola_call of = tb_cuda_part_of(call, (tb_cuda_part)part);
+        bool added = false;
+        if (part == TB_CUDA_RAW_LOGPROBS) {
+            of.raw_logprobs = NULL; /* the kernels without a filter serve it, as they do a log-probability */
+            added = add_fast(plan, device, &of, forced && !strncmp(forced, "flat_", 5) ? forced : NULL);
+        } else if (part == TB_CUDA_DRAW) {
+            added = add_fast(plan, device, &of, forced);
+        } else {
+            added = add_row_kernel(plan, device, &of, 0, 0, false);
+        }
+        if (!added) {
+            plan->launch_count = 0;
+            return false;
+        }
+        plan->launch[plan->launch_count - 1].part = (tb_cuda_part)part;
+    }
+    return true;
+}
+
 /* ---- the generic kernel: a block a row, or a cluster of blocks where rows are few ---- */
 
 #define ROOM_BYTES (48 * 1024) /* no block has more static shared memory */
@@ -447,13 +491,10 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
                              : !strcmp(forced, "pick_512")  ? 512
                              : !strcmp(forced, "pick_1024") ? 1024
                                                             : 0;
-    const bool pick = forced ? threads > 0 : pick_suits(device, call);
-    if (pick && call->method == TOMBOLA_EXACT && tb_pick_kind(call, call->steps) != TB_PICK_NEVER) {
-        add_pick(&plan, device, call, threads);
-    } else if ((whole || (!forced && whole_suits(device, call))) && whole_serves(call) &&
-               add_whole(&plan, device, call, whole)) {
-        /* done */
-    } else if ((!forced || !usual) && add_fast(&plan, device, call, forced)) {
+    if (add_row_kernel(&plan, device, call, whole, threads, forced)) {
+        /* one kernel for all of it */
+    } else if ((!forced || !usual) &&
+               (add_fast(&plan, device, call, forced) || add_parts(&plan, device, call, forced))) {
         /* the fast kernels' */
     } else if (exact && (usual || blocks)) {
         add_generic(&plan, device, call, blocks);

@@ -16,19 +16,35 @@ typedef struct tb_cuda_device {
     int64_t l2_bytes;
 } tb_cuda_device;
 
+/* What of a call a launch serves. A kernel of its own draws, one finds the raw log-probability of what was
+ * drawn, one lists the greatest tokens, one writes whole rows; in this order, for masked logits may be
+ * written over the logits. */
+typedef enum tb_cuda_part {
+    TB_CUDA_WHOLE_CALL,
+    TB_CUDA_DRAW,
+    TB_CUDA_RAW_LOGPROBS,
+    TB_CUDA_TOP,
+    TB_CUDA_ROWS,
+    TB_CUDA_PARTS
+} tb_cuda_part;
+
 typedef struct tb_cuda_launch {
     const char *kernel; /* its name in the module */
+    tb_cuda_part part;
     unsigned grid, threads, cluster;
     unsigned shared_bytes; /* dynamic */
 } tb_cuda_launch;
 
-#define TB_CUDA_MAX_LAUNCHES 4
+#define TB_CUDA_MAX_LAUNCHES TB_CUDA_PARTS /* each part, and the offsets */
 
 typedef struct tb_cuda_plan {
     int launch_count;
     tb_cuda_launch launch[TB_CUDA_MAX_LAUNCHES];
     size_t workspace_bytes;
 } tb_cuda_plan;
+
+/* The part as a call: without the other parts' outputs, and without a chain where all tokens are meant. */
+tombola_call tb_cuda_part_of(const tombola_call *call, tb_cuda_part part);
 
 /* The variants that can be forced, NULL at the end. */
 extern const char *const tb_cuda_variants[];
