@@ -297,8 +297,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     uint64_t upto = tb_warp_scan64(part.mass);
     const uint64_t total = __shfl_sync(TB_WHOLE_WARP, upto, 31);
     if (call.raw_logprobs) {
-        if (rank == 0 && tid == 0)
-            tb_fast_write_raw<dtype>(call, row, slice, maximum, c, equal, total);
+        if (rank == 0 && tid == 0) tb_fast_write_raw<dtype>(call, row, slice, maximum, c, equal, total);
         return;
     }
     uint64_t position = law_draw_position(s.random, total);

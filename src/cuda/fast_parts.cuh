@@ -528,6 +528,7 @@ TB_DEV void tb_fast_write(const tombola_call &call, int64_t index, const tb_fast
     float *const logprobs = call.raw_logprobs ? call.raw_logprobs : call.logprobs;
     if (logprobs)
         logprobs[index] = result.token < 0 ? law_float(LAW_NAN_BITS) : law_logprob(result.t, result.mass);
+    if (call.entropy && result.token < 0) call.entropy[index] = law_float(LAW_NAN_BITS);
 }
 
 /* By one thread, where the launch is for the raw log-probability of a token that an earlier one has drawn:

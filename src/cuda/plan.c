@@ -112,15 +112,22 @@ static fast_chain read_chain(const tombola_call *call)
     return chain;
 }
 
+/* Whether the flat kernels do; else the streaming ones, which go on with rows of which many tokens are kept.
+ */
+static bool flat_serves(const tombola_call *call, const fast_chain *chain)
+{
+    return (!chain->filtered || (chain->only_min_p && !call->total_mass)) && !call->ranks &&
+           !call->kept_ids && !call->entropy;
+}
+
 static bool fast_serves(const tombola_call *call, const fast_chain *chain)
 {
     if (call->kind != TOMBOLA_LOGITS || call->method != TOMBOLA_EXACT || call->draws != 1 || !chain->served)
         return false;
-    if (call->raw_logprobs || call->probabilities || call->masked_logits || call->entropy || call->top_ids ||
+    if (call->raw_logprobs || call->probabilities || call->masked_logits || call->top_ids ||
         call->top_logprobs || call->given_logprobs || call->given_raw_logprobs)
         return false;
-    if (chain->filtered) return !call->total_mass;
-    return !call->ranks && !call->kept_ids;
+    return flat_serves(call, chain) || !call->total_mass;
 }
 
 static int64_t vectors_of(const tombola_call *call)
@@ -240,7 +247,7 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
     fast_chain chain = read_chain(call);
     if (!fast_serves(call, &chain)) return false;
     int choice = FAST_KERNELS;
-    const bool flat = !chain.filtered || (chain.only_min_p && !call->ranks && !call->kept_ids);
+    const bool flat = flat_serves(call, &chain);
     if (!forced) {
         choice = FAST_KERNELS;
         /* min_p alone: up to some rows the flat kernels are about as fast on rows that keep few tokens, and
@@ -248,12 +255,12 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
         const bool few_rows =
             device->major >= 9 && call->rows <= device->multiprocessors / 8 && vectors_of(call) >= 8 * 256;
         if (flat && (!chain.filtered || few_rows)) choice = choose_fast(device, call, false);
-        if (chain.filtered && choice == FAST_KERNELS) choice = choose_fast(device, call, true);
+        if (choice == FAST_KERNELS && !call->total_mass) choice = choose_fast(device, call, true);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
             if (!strcmp(forced, fast_kernels[i].name) && fast_fits(device, &fast_kernels[i], call))
                 choice = i;
-        if (choice < FLAT_C1 && !chain.filtered) return false;
+        if (choice < FLAT_C1 && call->total_mass) return false;
         if (choice >= FLAT_C1 && choice < FAST_KERNELS && !flat) return false;
     }
     if (choice == FAST_KERNELS) return false;
