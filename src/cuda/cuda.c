@@ -277,6 +277,7 @@ static tombola_result launch_plan(const tb_cuda *cuda, const tombola_call *call,
         memcpy(params.steps, call->steps, (size_t)call->step_count * sizeof params.steps[0]);
     for (int i = 0; i < plan->launch_count; i++) {
         const tb_cuda_launch *launch = &plan->launch[i];
+        params.part = launch->part;
         params.call = tb_cuda_part_of(call, launch->part);
         params.call.steps = NULL;
         tb_cu_attribute attributes[MAX_ATTRIBUTES];

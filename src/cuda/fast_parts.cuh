@@ -525,22 +525,44 @@ TB_DEV void tb_fast_write(const tombola_call &call, int64_t index, const tb_fast
     if (call.ranks) call.ranks[index] = result.rank;
     if (call.kept_count) call.kept_count[index] = result.kept;
     if (call.kept_mass) call.kept_mass[index] = result.mass;
-    float *const logprobs = call.raw_logprobs ? call.raw_logprobs : call.logprobs;
-    if (logprobs)
-        logprobs[index] = result.token < 0 ? law_float(LAW_NAN_BITS) : law_logprob(result.t, result.mass);
+    if (call.logprobs || call.raw_logprobs) { /* which are the same: there is no chain */
+        const float logprob = result.token < 0 ? law_float(LAW_NAN_BITS) : law_logprob(result.t, result.mass);
+        if (call.logprobs) call.logprobs[index] = logprob;
+        if (call.raw_logprobs) call.raw_logprobs[index] = logprob;
+    }
     if (call.entropy && result.token < 0) call.entropy[index] = law_float(LAW_NAN_BITS);
 }
 
-/* By one thread, where the launch is for the raw log-probability of a token that an earlier one has drawn:
- * the row's unfiltered distribution is known. */
+/* By one warp, in launches for raw log-probabilities: those of the token that another launch has drawn (none,
+ * and then there are none at all, where the row is bad or empty), of the greatest tokens and of given ones.
+ * All tokens together weigh `total`. */
 template <int dtype>
-TB_DEV void tb_fast_write_raw(const tombola_call &call, int64_t index, const tb_fast_slice &slice,
-                              float maximum, float scale, bool equal, uint64_t total)
+static __device__ __noinline__ void tb_write_raw_logprobs(const tombola_call &call, int64_t index,
+                                                          const tb_fast_slice &slice, float maximum,
+                                                          float scale, uint64_t total)
 {
-    tb_fast_result result = {call.tokens[index], 0, 0, 0, 0.0f, total};
-    if (result.token >= 0 && !equal)
-        result.t = law_exponent(tb_fast_value<dtype>(slice, (uint32_t)result.token), maximum, scale);
-    tb_fast_write(call, index, result);
+    const int32_t token = call.tokens[index];
+    const bool infinite = maximum == LAW_INF;
+    auto logprob = [&](int32_t id) {
+        const float x = tb_fast_value<dtype>(slice, (uint32_t)id);
+        if (!(x >= (infinite ? LAW_INF : TB_LEAST))) return -LAW_INF;
+        return law_logprob(infinite ? 0.0f : law_exponent(x, maximum, scale), total);
+    };
+    const float none = law_float(LAW_NAN_BITS);
+    if (call.raw_logprobs && tb_lane() == 0) call.raw_logprobs[index] = token < 0 ? none : logprob(token);
+    if (call.top_logprobs)
+        for (int64_t i = tb_lane(); i < call.top_count; i += 32) {
+            const int32_t id = call.top_ids[index * call.top_count + i];
+            call.top_logprobs[index * call.top_count + i] = token < 0 ? none
+                                                            : id < 0  ? -LAW_INF
+                                                                      : logprob(id);
+        }
+    if (call.given_raw_logprobs)
+        for (int64_t i = tb_lane(); i < call.given_count; i += 32) {
+            const int32_t id = call.given_ids[index * call.given_count + i];
+            const bool inside = token >= 0 && id >= 0 && (uint32_t)id < slice.length;
+            call.given_raw_logprobs[index * call.given_count + i] = inside ? logprob(id) : none;
+        }
 }
 
 /* By the first `threads` threads of a block: an empty or bad row. */

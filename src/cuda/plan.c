@@ -124,8 +124,8 @@ static bool fast_serves(const tombola_call *call, const fast_chain *chain)
 {
     if (call->kind != TOMBOLA_LOGITS || call->method != TOMBOLA_EXACT || call->draws != 1 || !chain->served)
         return false;
-    if (call->raw_logprobs || call->probabilities || call->masked_logits || call->top_ids ||
-        call->top_logprobs || call->given_logprobs || call->given_raw_logprobs)
+    if ((call->raw_logprobs && call->step_count) || call->probabilities || call->masked_logits ||
+        call->top_ids || call->top_logprobs || call->given_logprobs || call->given_raw_logprobs)
         return false;
     return flat_serves(call, chain) || !call->total_mass;
 }
@@ -407,21 +407,19 @@ static bool add_row_kernel(tb_cuda_plan *plan, const tb_cuda_device *device, con
 static bool add_parts(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                       const char *forced)
 {
-    if (!call->tokens || call->draws != 1) return false;
-    const bool wanted[TB_CUDA_PARTS] = {[TB_CUDA_DRAW] = true,
-                                        [TB_CUDA_RAW_LOGPROBS] = call->raw_logprobs,
-                                        [TB_CUDA_TOP] = tb_wants_top(call),
-                                        [TB_CUDA_ROWS] = call->probabilities || call->masked_logits};
+    if (!call->tokens || call->draws != 1 || (call->top_logprobs && !call->top_ids)) return false;
     for (int part = TB_CUDA_DRAW; part < TB_CUDA_PARTS; part++) {
-        if (!wanted[part]) continue;
         tombola_call of = tb_cuda_part_of(call, (tb_cuda_part)part);
         bool added = false;
-        if (part == TB_CUDA_RAW_LOGPROBS) {
-            of.raw_logprobs = NULL; /* the kernels without a filter serve it, as they do a log-probability */
-            added = add_fast(plan, device, &of, forced && !strncmp(forced, "flat_", 5) ? forced : NULL);
-        } else if (part == TB_CUDA_DRAW) {
+        if (part == TB_CUDA_DRAW) {
             added = add_fast(plan, device, &of, forced);
+        } else if (part == TB_CUDA_RAW_LOGPROBS) {
+            if (!of.raw_logprobs && !of.top_logprobs && !of.given_raw_logprobs) continue;
+            of.raw_logprobs = of.top_logprobs = of.given_raw_logprobs = NULL;
+            of.top_ids = NULL; /* a flat kernel serves it, as it would a draw */
+            added = add_fast(plan, device, &of, forced && !strncmp(forced, "flat_", 5) ? forced : NULL);
         } else {
+            if (!tb_wants_top(&of) && !of.probabilities && !of.masked_logits) continue;
             added = add_row_kernel(plan, device, &of, 0, 0, false);
         }
         if (!added) {

@@ -9,24 +9,14 @@
 
 #include <stdbool.h>
 
+#include "params.h"
+
 typedef struct tb_cuda_device {
     int major, minor; /* compute capability */
     int multiprocessors;
     int shared_bytes; /* opt-in shared memory of one block */
     int64_t l2_bytes;
 } tb_cuda_device;
-
-/* What of a call a launch serves. A kernel of its own draws, one finds the raw log-probability of what was
- * drawn, one lists the greatest tokens, one writes whole rows; in this order, for masked logits may be
- * written over the logits. */
-typedef enum tb_cuda_part {
-    TB_CUDA_WHOLE_CALL,
-    TB_CUDA_DRAW,
-    TB_CUDA_RAW_LOGPROBS,
-    TB_CUDA_TOP,
-    TB_CUDA_ROWS,
-    TB_CUDA_PARTS
-} tb_cuda_part;
 
 typedef struct tb_cuda_launch {
     const char *kernel; /* its name in the module */
@@ -35,7 +25,7 @@ typedef struct tb_cuda_launch {
     unsigned shared_bytes; /* dynamic */
 } tb_cuda_launch;
 
-#define TB_CUDA_MAX_LAUNCHES TB_CUDA_PARTS /* each part, and the offsets */
+#define TB_CUDA_MAX_LAUNCHES TB_CUDA_PARTS /* the parts, and the offsets */
 
 typedef struct tb_cuda_plan {
     int launch_count;

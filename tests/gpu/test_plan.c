@@ -62,7 +62,8 @@ static void check_plan(const tb_cuda_device *device, const tombola_call *call, c
     }
     /* The fast kernels serve all rows of a call in one launch for each part of it, without a workspace. */
     if (strstr(plan->launch[0].kernel, "stream") || strstr(plan->launch[0].kernel, "flat")) {
-        assert_int_equal(plan->launch_count, 1 + (call->raw_logprobs != NULL) + (call->top_ids != NULL) +
+        const bool raw = (call->raw_logprobs && call->step_count) || call->top_logprobs;
+        assert_int_equal(plan->launch_count, 1 + raw + (call->top_ids != NULL) +
                                                  (call->probabilities != NULL) +
                                                  (call->advance_offsets != 0));
         if (!call->advance_offsets) assert_int_equal(plan->workspace_bytes, 0);
@@ -80,7 +81,10 @@ static void add_outputs(tombola_call *call, int set)
     switch (set) {
     case LOGPROBS: call->logprobs = float_output; break;
     case RAW_LOGPROBS: call->raw_logprobs = float_output; break;
-    case TOP: call->top_ids = int_output, call->top_count = 20, call->raw_logprobs = float_output; break;
+    case TOP:
+        call->top_ids = int_output, call->top_logprobs = float_output, call->top_count = 20,
+        call->top_raw = 1;
+        break;
     case KEPT_IDS: call->kept_ids = int_output, call->kept_capacity = 1, call->kept_count = int_output; break;
     case PROBABILITIES: call->probabilities = float_output; break;
     case MASKED: call->masked_logits = float_output, call->tokens = NULL, call->draws = 0; break;
@@ -374,28 +378,31 @@ static void calls_in_parts(void **state)
     call.top_ids = int_output, call.top_count = 20, call.top_raw = 1;
     call.offsets = long_output, call.advance_offsets = 1;
     tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
-    static const char *const kernels[] = {"tombola_stream_c16_256_f32", "tombola_flat_c16_256_f32",
-                                          "tombola_whole_top_f32", "tombola_whole_f32", "tombola_advance"};
+    static const char *const kernels[] = {"tombola_stream_c16_256_f32", "tombola_whole_top_f32",
+                                          "tombola_flat_c16_256_f32", "tombola_whole_f32", "tombola_advance"};
     assert_int_equal(plan.launch_count, 5);
     for (int i = 0; i < plan.launch_count; i++) assert_string_equal(plan.launch[i].kernel, kernels[i]);
 
     tombola_call draw = tb_cuda_part_of(&call, plan.launch[0].part);
     assert_true(draw.tokens && draw.logprobs && draw.status && draw.advance_offsets && draw.step_count == 2);
     assert_true(!draw.raw_logprobs && !draw.top_ids && !draw.top_logprobs && !draw.probabilities);
-    tombola_call raw = tb_cuda_part_of(&call, plan.launch[1].part);
-    assert_true(raw.tokens && raw.raw_logprobs && !raw.logprobs && !raw.status && !raw.advance_offsets);
-    assert_int_equal(raw.step_count, 0);
-    tombola_call top = tb_cuda_part_of(&call, plan.launch[2].part);
-    assert_true(top.top_ids && top.top_logprobs && !top.tokens && !top.raw_logprobs && !top.probabilities);
+    tombola_call top = tb_cuda_part_of(&call, plan.launch[1].part);
+    assert_true(top.top_ids && !top.top_logprobs && !top.tokens && !top.raw_logprobs && !top.probabilities);
     assert_int_equal(top.step_count, 0);
+    tombola_call raw = tb_cuda_part_of(&call, plan.launch[2].part); /* of the tokens and ids found before */
+    assert_true(raw.tokens && raw.raw_logprobs && raw.top_ids && raw.top_logprobs);
+    assert_true(!raw.logprobs && !raw.status && !raw.advance_offsets && !raw.probabilities);
+    assert_int_equal(raw.step_count, 0);
     tombola_call rows = tb_cuda_part_of(&call, plan.launch[3].part);
     assert_true(rows.probabilities && !rows.tokens && !rows.top_ids && rows.step_count == 2);
 
     call.top_raw = 0; /* the kept tokens, by their final log-probabilities */
-    assert_int_equal(tb_cuda_part_of(&call, TB_CUDA_TOP).step_count, 2);
-    call.entropy = float_output;
+    top = tb_cuda_part_of(&call, TB_CUDA_TOP);
+    assert_true(top.step_count == 2 && top.top_logprobs);
+    assert_null(tb_cuda_part_of(&call, TB_CUDA_RAW_LOGPROBS).top_logprobs);
+    call.given_logprobs = float_output; /* final ones, which no part has */
     assert_string_equal(picked(&call), "tombola_generic");
-    call.entropy = NULL, call.step_count = 3;
+    call.given_logprobs = NULL, call.step_count = 3;
     assert_string_equal(picked(&call), "tombola_generic");
     call.step_count = 2, call.draws = 2;
     assert_string_equal(picked(&call), "tombola_generic");
@@ -405,10 +412,12 @@ static void calls_in_parts(void **state)
     call.tokens = int_output;
     assert_string_equal(tb_cuda_choose(&h200, &call, "stream_c4_256").launch[0].kernel,
                         "tombola_stream_c4_256_f32");
-    call.step_count = 0;
+    call.step_count = 0; /* without a chain the log-probability is the raw one */
     plan = tb_cuda_choose(&h200, &call, "flat_c8_256");
     assert_string_equal(plan.launch[0].kernel, "tombola_flat_c8_256_f32");
-    assert_string_equal(plan.launch[1].kernel, "tombola_flat_c8_256_f32");
+    assert_string_equal(plan.launch[2].kernel, "tombola_flat_c8_256_f32");
+    call.top_ids = NULL, call.top_logprobs = call.probabilities = NULL, call.advance_offsets = 0;
+    assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch_count, 1);
 }
 
 int main(void)
