@@ -143,25 +143,30 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP> {
         const shared &s = W::all();
         const float floor_x = law_key_value(tb_place_key(floor)), maximum = s.maximum, scale = s.scale;
         const uint32_t floor_last = tb_place_index(floor);
-        law_entropy_sum sum = {0, 0};
+        /* of the weights' digits by the factors, which have 27 bits at most */
+        uint64_t high = 0, low = 0;
 #pragma unroll 1
         for (int i = 0; i < W::PIECES; i++) {
             const chunk c = W::piece_of(s.slice, W::number(i));
-#pragma unroll 1
+#pragma unroll 2
             for (int j = 0; j < c.loads; j++) {
                 const uint4 v = W::fetch(c, j);
                 const uint32_t first = (c.first + (uint32_t)j * 32 + tb_lane()) * width - s.slice.shift;
 #pragma unroll
                 for (int e = 0; e < width; e++) {
                     const float x = tb_element<dtype>(v, e);
-                    if (!keeps(floor_x, floor_last, x, first + (uint32_t)e)) continue;
-                    const float t = law_exponent(x, maximum, scale);
-                    const uint64_t weight = law_weight(t);
-                    if (weight) law_entropy_add(&sum, weight, law_entropy_factor(t));
+                    const bool kept = keeps(floor_x, floor_last, x, first + (uint32_t)e);
+                    const float t = kept ? fmaxf(law_exponent(x, maximum, scale), -64.0f) : -64.0f;
+                    uint32_t h, l;
+                    tb_weigh(t, &h, &l);
+                    const uint32_t factor = law_entropy_factor(t);
+                    high += (uint64_t)(h - TB_HIGH_BIAS) * factor;
+                    low += (uint64_t)(l - TB_LOW_BIAS) * factor;
                 }
             }
         }
-        return tb_warp_entropy(sum);
+        low += (high & 0xfff) << 20;
+        return tb_warp_entropy({low & 0xffffffffu, (high >> 12) + (low >> 32)});
     }
 
     /* This warp's kept tokens, of which each of the words' pieces has so many. */
