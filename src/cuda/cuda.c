@@ -14,7 +14,7 @@
 #include "plan.h"
 
 #define OLDEST_MAJOR 8 /* compute capability */
-#define MAX_MODULES 16
+#define MAX_MODULES 24
 #define MAX_ATTRIBUTES 2
 
 typedef struct kernel {

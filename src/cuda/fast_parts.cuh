@@ -81,11 +81,16 @@ TB_DEV float tb_power_of_two(float u, float step)
     return law_float((law_bits(m) << 23) + law_bits(q));
 }
 
-TB_DEV void tb_weigh_scaled(float u, float step, uint32_t *high, uint32_t *low)
+TB_DEV void tb_split_power(float e, uint32_t *high, uint32_t *low)
 {
-    const float e = tb_power_of_two(u, step), upper = __fadd_rz(e, 8.0f);
+    const float upper = __fadd_rz(e, 8.0f);
     *high = law_bits(upper);
     *low = law_bits(__fadd_rz(e, (8.0f + 0x1p-17f) - upper));
+}
+
+TB_DEV void tb_weigh_scaled(float u, float step, uint32_t *high, uint32_t *low)
+{
+    tb_split_power(tb_power_of_two(u, step), high, low);
 }
 
 /* For -64 <= t <= 0. */
@@ -120,13 +125,18 @@ struct tb_weight_sum {
     /* Both of two weights, of u and u2 as in tb_weigh_scaled with the step -64. */
     TB_MEMBER void add(float u, float u2)
     {
+        add_powers(tb_power_of_two(u, -64.0f), tb_power_of_two(u2, -64.0f));
+    }
+    /* The same of their E(t). */
+    TB_MEMBER void add_powers(float e, float e2)
+    {
 #if TB_DOUBLE_SUMS
-        even = __dadd_rz(even, (double)tb_power_of_two(u, -64.0f));
-        odd = __dadd_rz(odd, (double)tb_power_of_two(u2, -64.0f));
+        even = __dadd_rz(even, (double)e);
+        odd = __dadd_rz(odd, (double)e2);
 #else
         uint32_t h, l, h2, l2;
-        tb_weigh_scaled(u, -64.0f, &h, &l);
-        tb_weigh_scaled(u2, -64.0f, &h2, &l2);
+        tb_split_power(e, &h, &l);
+        tb_split_power(e2, &h2, &l2);
         high += h + h2;
         low += l + l2;
         count += 2;

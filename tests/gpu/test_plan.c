@@ -302,8 +302,12 @@ static void whole_rows(void **state)
     call.step_count = 0; /* many rows: where there is nothing to look for */
     tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
     assert_int_equal(plan.launch_count, 1);
+    assert_string_equal(plan.launch[0].kernel, "tombola_whole_pipe_c8_f32");
+    call.kept_count = int_output;
+    plan = tb_cuda_choose(&h200, &call, NULL);
     assert_string_equal(plan.launch[0].kernel, "tombola_whole_f32");
     assert_int_equal(plan.launch[0].cluster, 8);
+    call.kept_count = NULL;
     assert_true(3 * (plan.launch[0].shared_bytes + 1024) <= 233472); /* three blocks a multiprocessor */
     call.rows = 1, call.step_count = 1;
     assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].cluster, 16);
