@@ -454,6 +454,8 @@ template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
         const tb_pipe_kind kind = tb_pipe_kind_of(row, greatest);
         if (greatest == TB_KEY_POS_INF) status |= TOMBOLA_ROW_POS_INF;
         const float maximum = law_key_value(greatest);
+        if (kind == TB_PIPE_VOID && params.part == TB_CUDA_RAW_LOGPROBS)
+            return tb_write_raw_logprobs<dtype>(call, index, row.slice, maximum, row.scale, 0);
         if (kind == TB_PIPE_VOID) {
             tb_fast_result none = {-1,   0, 0, row.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY,
                                    0.0f, 0};
@@ -484,6 +486,8 @@ template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
         kept = tb_warp_sum(kept);
         uint64_t upto = tb_warp_scan64(all);
         const uint64_t total = __shfl_sync(TB_WHOLE_WARP, upto, 31);
+        if (params.part == TB_CUDA_RAW_LOGPROBS)
+            return tb_write_raw_logprobs<dtype>(call, index, row.slice, maximum, row.scale, total);
         uint64_t position = law_draw_position(row.random, total);
         int who = __ffs(__ballot_sync(TB_WHOLE_WARP, upto > position)) - 1;
         uint64_t from = upto - all;

@@ -113,15 +113,22 @@ static fast_chain read_chain(const tombola_call *call)
     return chain;
 }
 
+/* Whether the flat kernels do; else the streaming ones, which go on with rows of which many tokens are kept.
+ */
+static bool flat_serves(const tombola_call *call, const fast_chain *chain)
+{
+    return (!chain->filtered || (chain->only_min_p && !call->total_mass)) && !call->ranks &&
+           !call->kept_ids && !call->entropy;
+}
+
 static bool fast_serves(const tombola_call *call, const fast_chain *chain)
 {
     if (call->kind != TOMBOLA_LOGITS || call->method != TOMBOLA_EXACT || call->draws != 1 || !chain->served)
         return false;
-    if (call->raw_logprobs || call->probabilities || call->masked_logits || call->entropy || call->top_ids ||
-        call->top_logprobs || call->given_logprobs || call->given_raw_logprobs)
+    if ((call->raw_logprobs && call->step_count) || call->probabilities || call->masked_logits ||
+        call->top_ids || call->top_logprobs || call->given_logprobs || call->given_raw_logprobs)
         return false;
-    if (chain->filtered) return !call->total_mass;
-    return !call->ranks && !call->kept_ids;
+    return flat_serves(call, chain) || !call->total_mass;
 }
 
 static int64_t vectors_of(const tombola_call *call)
@@ -275,7 +282,7 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
     fast_chain chain = read_chain(call);
     if (!fast_serves(call, &chain)) return false;
     int choice = FAST_KERNELS;
-    const bool flat = !chain.filtered || (chain.only_min_p && !call->ranks && !call->kept_ids);
+    const bool flat = flat_serves(call, &chain);
     if (!forced) {
         choice = FAST_KERNELS;
         /* min_p alone: up to some rows the flat kernels are about as fast on rows that keep few tokens, and
@@ -283,12 +290,12 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
         const bool few_rows =
             device->major >= 9 && call->rows <= device->multiprocessors / 8 && vectors_of(call) >= 8 * 256;
         if (flat && (!chain.filtered || few_rows)) choice = choose_fast(device, call, false);
-        if (chain.filtered && choice == FAST_KERNELS) choice = choose_fast(device, call, true);
+        if (choice == FAST_KERNELS && !call->total_mass) choice = choose_fast(device, call, true);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
             if (!strcmp(forced, fast_kernels[i].name) && fast_fits(device, &fast_kernels[i], call))
                 choice = i;
-        if (choice < FLAT_C1 && !chain.filtered) return false;
+        if (choice < FLAT_C1 && call->total_mass) return false;
         if (choice >= FLAT_C1 && choice < FAST_KERNELS && !flat) return false;
     }
     if (choice == FAST_KERNELS) return false;
@@ -452,6 +459,49 @@ static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
                                                           .shared_bytes = TB_PICK_BYTES};
 }
 
+static bool add_row_kernel(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                           unsigned whole_blocks, unsigned pick_threads, const char *forced)
+{
+    const bool pick = forced ? pick_threads > 0 : pick_suits(device, call);
+    if (pick && call->method == TOMBOLA_EXACT && tb_pick_kind(call, call->steps) != TB_PICK_NEVER) {
+        add_pick(plan, device, call, pick_threads);
+        return true;
+    }
+    if (add_softmax(plan, device, call, forced)) return true;
+    return (forced ? whole_blocks > 0 : whole_suits(device, call)) && whole_serves(call) &&
+           add_whole(plan, device, call, whole_blocks);
+}
+
+/* ---- a call in parts: a draw and more outputs than its kernel has ---- */
+
+/* All parts of the call, if each has a fast kernel; else none. */
+static bool add_parts(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                      const char *forced)
+{
+    if (!call->tokens || call->draws != 1 || (call->top_logprobs && !call->top_ids)) return false;
+    for (int part = TB_CUDA_DRAW; part < TB_CUDA_PARTS; part++) {
+        tombola_call of = tb_cuda_part_of(call, (tb_cuda_part)part);
+        bool added = false;
+        if (part == TB_CUDA_DRAW) {
+            added = add_fast(plan, device, &of, forced);
+        } else if (part == TB_CUDA_RAW_LOGPROBS) {
+            if (!of.raw_logprobs && !of.top_logprobs && !of.given_raw_logprobs) continue;
+            of.raw_logprobs = of.top_logprobs = of.given_raw_logprobs = NULL;
+            of.top_ids = NULL; /* a flat kernel serves it, as it would a draw */
+            added = add_fast(plan, device, &of, forced && !strncmp(forced, "flat_", 5) ? forced : NULL);
+        } else {
+            if (!tb_wants_top(&of) && !of.probabilities && !of.masked_logits) continue;
+            added = add_row_kernel(plan, device, &of, 0, 0, NULL);
+        }
+        if (!added) {
+            plan->launch_count = 0;
+            return false;
+        }
+        plan->launch[plan->launch_count - 1].part = (tb_cuda_part)part;
+    }
+    return true;
+}
+
 /* ---- the generic kernel: a block a row, or a cluster of blocks where rows are few ---- */
 
 #define ROOM_BYTES (48 * 1024) /* no block has more static shared memory */
@@ -529,15 +579,10 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
                              : !strcmp(forced, "pick_512")  ? 512
                              : !strcmp(forced, "pick_1024") ? 1024
                                                             : 0;
-    const bool pick = forced ? threads > 0 : pick_suits(device, call);
-    if (pick && call->method == TOMBOLA_EXACT && tb_pick_kind(call, call->steps) != TB_PICK_NEVER) {
-        add_pick(&plan, device, call, threads);
-    } else if (add_softmax(&plan, device, call, forced)) {
-        /* done */
-    } else if ((whole || (!forced && whole_suits(device, call))) && whole_serves(call) &&
-               add_whole(&plan, device, call, whole)) {
-        /* done */
-    } else if ((!forced || !usual) && add_fast(&plan, device, call, forced)) {
+    if (add_row_kernel(&plan, device, call, whole, threads, forced)) {
+        /* one kernel for all of it */
+    } else if ((!forced || !usual) &&
+               (add_fast(&plan, device, call, forced) || add_parts(&plan, device, call, forced))) {
         /* the fast kernels' */
     } else if (exact && (usual || blocks)) {
         add_generic(&plan, device, call, blocks);
