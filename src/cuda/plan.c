@@ -202,10 +202,13 @@ static int64_t softmax_time(const tb_cuda_device *device, const fast_kernel *ker
 {
     const int64_t sms = device->multiprocessors, narrow = call->dtype != TOMBOLA_F32,
                   vectors = call->vocab_size * (narrow ? 6 : 8) / 32, least = sms * (narrow ? 1390 : 960);
-    int64_t turn = pipe_clusters(device, kernel) * vectors + sms * (narrow ? 500 : 200),
-            start = sms * (kernel->blocks > 8 ? 4200 : 3300);
+    const bool wide = kernel->blocks > 8;
+    int64_t turn = pipe_clusters(device, kernel) * vectors + sms * (!narrow ? 200
+                                                                    : wide  ? 900
+                                                                            : 500),
+            start = sms * (wide ? 4200 : 3300);
     if (turn < least) turn = least;
-    if (slots < 3 && slots < turns) turn += turn / 10;
+    if (slots < 3 && slots < turns) turn += turn / (narrow ? 4 : 10);
     if (turns == 1) start += sms * (vectors / kernel->blocks) * 3 / 10;
     return start + turns * turn;
 }
