@@ -42,38 +42,24 @@ template <class R> TB_DEV tb_whole_part tb_pick_part(const char *data, uint32_t 
     return p;
 }
 
-/* A sampler's part of the sample: `loads` vectors, spread evenly. */
+/* A sampler's part of the sample: `loads` vectors, spread evenly over those that are whole. */
 template <class R, int U> TB_DEV void tb_pick_load_sample(const tb_whole_part &part, int loads, uint4 (&v)[U])
 {
     const uint32_t none = tb_masked_word(R::dtype), warps = TB_PICK_SAMPLERS / 32,
-                   pieces = warps * (uint32_t)loads,
-                   vectors = (part.shift + part.length + R::width - 1) / R::width,
+                   pieces = warps * (uint32_t)loads, skipped = part.shift > 0,
+                   vectors = (part.shift + part.length) / R::width - skipped,
                    step = vectors > pieces * 32 ? vectors / pieces : 32;
+    const char *base = part.base + (skipped + tb_lane()) * 16;
 #pragma unroll
     for (int j = 0; j < U; j++) {
         /* pieces of one thread lie far from one another, neighbouring warps' next to one another */
-        uint32_t piece = (uint32_t)j * warps + tb_warp(), first = piece * step;
+        const uint32_t piece = (uint32_t)j * warps + tb_warp();
         uint32_t hash = (piece + 1) * 0x9e3779b1u; /* at no regular distances, in case that rows have such */
         hash = (hash ^ hash >> 15) * 0x85ebca6bu;
-        first += (hash >> 16) * (step - 32) >> 16;
-        uint32_t vector = first + tb_lane();
+        const uint32_t first = piece * step + ((hash >> 16) * (step - 32) >> 16);
         v[j] = make_uint4(none, none, none, none);
-        if (j < loads && vector < vectors && tb_whole_inside<R>(part, vector))
-            v[j] = tb_load16(part.base + (size_t)vector * 16);
+        if (j < loads && first + tb_lane() < vectors) v[j] = tb_load16(base + (size_t)first * 16);
     }
-}
-
-/* The greatest of each sampler's part. */
-template <int dtype> TB_DEV void tb_pick_sample(tb_pick_block<dtype> &p, int loads)
-{
-    typedef tb_whole_row<dtype> R;
-    if (threadIdx.x >= TB_PICK_SAMPLERS) return;
-    uint4 v[TB_PICK_LOADS];
-    tb_pick_load_sample<R>(p.r.part, loads, v);
-    bool nan = false;
-    const uint32_t key = law_key(tb_whole_greatest<R>(v, &nan));
-    p.row.s->sample[threadIdx.x] = key;
-    p.row.s->number[threadIdx.x] = (key | (TB_PICK_SAMPLERS - 1)) - threadIdx.x;
 }
 
 /* Whether tokens that reach a value hold, to go by the sample, a good part of a fraction q of the mass. The
@@ -149,25 +135,30 @@ template <class R> TB_DEV uint32_t tb_pick_number(float fraction, int loads)
     return number < TB_PICK_SAMPLERS ? number : TB_PICK_SAMPLERS;
 }
 
-/* The key that `number` samplers reach; the least of K0 for 0. Each one's is compared with all, by some
- * lanes. */
-template <int dtype> TB_DEV uint32_t tb_pick_bound(const tb_pick_block<dtype> &p, uint32_t number)
+/* Finds the key that `number` samplers reach; the least of K0 for 0. By the samplers, each of which compares
+ * its own with all. The thread that has found it puts it down and returns true. */
+template <int dtype> TB_DEV bool tb_pick_find_bound(const tb_pick_block<dtype> &p, uint32_t number)
 {
-    if (!number) return p.least;
     tb_pick_shared *s = p.row.s;
-    const uint32_t lanes = blockDim.x / TB_PICK_SAMPLERS, self = threadIdx.x / lanes, mine = s->number[self];
+    const uint32_t mine = s->number[threadIdx.x];
     const uint4 *all = (const uint4 *)s->number;
     uint32_t before = 0;
 #pragma unroll 4
-    for (uint32_t j = threadIdx.x % lanes; j < TB_PICK_SAMPLERS / 4; j += lanes) {
+    for (uint32_t j = 0; number && j < TB_PICK_SAMPLERS / 4; j++) {
         const uint4 k = all[j];
         before += (k.x > mine) + (k.y > mine) + (k.z > mine) + (k.w > mine);
     }
-    for (uint32_t d = 1; d < lanes; d *= 2) before += __shfl_xor_sync(TB_WHOLE_WARP, before, d);
-    if (before == number - 1 && threadIdx.x % lanes == 0)
-        s->word[3] = s->sample[self] > p.least ? s->sample[self] : p.least;
+    if (number ? before != number - 1 : threadIdx.x != 0) return false;
+    s->word[3] = number && s->sample[threadIdx.x] > p.least ? s->sample[threadIdx.x] : p.least;
+    return true;
+}
+
+/* The same by the block; all have read the bound before. */
+template <int dtype> TB_CALL uint32_t tb_pick_bound(const tb_pick_block<dtype> &p, uint32_t number)
+{
+    if (threadIdx.x < TB_PICK_SAMPLERS) tb_pick_find_bound(p, number);
     __syncthreads();
-    return (uint32_t)s->word[3];
+    return (uint32_t)p.row.s->word[3];
 }
 
 /* ---- the list ---- */
@@ -277,13 +268,17 @@ TB_DEV tb_pick_seen tb_pick_read(const tb_pick_block<dtype> &p, int mode, bool p
     return tb_pick_read_part<TB_PICK_LISTS, dtype>(p.r.part, p.row.bound, probabilities, w, segment, room);
 }
 
+/* Of a warp, beside its status bits: it had no room for all. */
+#define TB_PICK_FULL 0x80000000u
+
 /* The greatest of K0 and the status, from each warp's. */
-template <int dtype> TB_DEV void tb_pick_tell(tb_pick_block<dtype> &p, const tb_pick_seen &seen)
+template <int dtype> TB_DEV void tb_pick_tell(tb_pick_block<dtype> &p, const tb_pick_seen &seen, bool full)
 {
     tb_pick_shared *s = p.row.s;
     uint32_t key = tb_warp_max(law_key(seen.top));
     if (tb_lane() == 0)
-        s->count[tb_warp()] = seen.n, s->flags[tb_warp()] = seen.flags, s->greatest[tb_warp()] = key;
+        s->count[tb_warp()] = seen.n, s->flags[tb_warp()] = seen.flags | (full ? TB_PICK_FULL : 0),
+        s->greatest[tb_warp()] = key;
     __syncthreads();
     p.row.greatest = tb_warp_max(tb_lane() < blockDim.x / 32 ? s->greatest[tb_lane()] : 0);
 }
@@ -326,11 +321,11 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     float fraction = law_float((uint32_t)s->word[1]);
     p.low = p.high = 0;
     uint32_t begin = each * tb_warp(), room = each;
-    p.row.bound = tb_pick_bound(p, all ? 0 : (uint32_t)s->word[0]);
+    p.row.bound = all ? p.least : (uint32_t)s->word[3];
     if (exact) { /* the greatest first */
         const uint32_t bound = p.row.bound;
         p.row.bound = TB_KEY_POS_INF;
-        tb_pick_tell(p, tb_pick_read(p, TB_PICK_LISTS, probabilities, s->place, 0));
+        tb_pick_tell(p, tb_pick_read(p, TB_PICK_LISTS, probabilities, s->place, 0), false);
         p.row.bound = bound;
         if (p.row.greatest >= TB_KEY_POS_INF || p.row.greatest < p.least) return false;
         p.row.weigher = tb_make_weigher(probabilities, law_key_value(p.row.greatest));
@@ -342,12 +337,14 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     for (int attempt = 0; attempt < TB_PICK_TRIES; attempt++) {
         const tb_pick_seen seen = tb_pick_read(p, mode, probabilities, s->place + begin, room);
         const uint32_t n = seen.n;
-        const bool full = __syncthreads_or(n > room); /* and the last attempt's words have been read */
-        tb_pick_tell(p, seen);
+        if (attempt) __syncthreads(); /* the last attempt's words have been read */
+        tb_pick_tell(p, seen, n > room);
         const bool there = tb_lane() < blockDim.x / 32;
         const uint32_t count = there ? s->count[tb_lane()] : 0;
         p.row.listed = tb_warp_sum(count);
-        *status = tb_warp_or(there ? s->flags[tb_lane()] : 0);
+        const uint32_t flags = tb_warp_or(there ? s->flags[tb_lane()] : 0);
+        const bool full = flags & TB_PICK_FULL;
+        *status = flags & ~TB_PICK_FULL;
         const bool enough = p.row.listed >= wanted || p.row.bound == p.least;
         if (p.row.greatest >= TB_KEY_POS_INF || p.row.listed == 0) return false;
         if (enough && (!full || capped)) {
@@ -397,6 +394,13 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     return false;
 }
 
+/* A barrier of the samplers and of the warp that says which of their values is wanted: the first `threads`.
+ */
+TB_DEV void tb_pick_sampled(uint32_t threads)
+{
+    asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
+}
+
 /* One row by a block; false where the list did not do. */
 template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char *memory, int64_t index)
 {
@@ -413,21 +417,38 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
         tb_pick_part<R>((const char *)call.data + (size_t)start * R::bytes, located ? (uint32_t)length : 0);
     p.least = probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
     const bool by_mass = tb_pick_kind(&call, params.steps) == TB_PICK_BY_MASS;
-    /* The first warps sample the row, the last one finds what is wanted: instructions of all warps are many.
-     */
+    /* The first warps sample the row, one finds what is wanted, and some fill the output meanwhile, for which
+     * memory has time: no more instructions of the others. */
+    constexpr uint32_t FILLERS = 8;
     const bool all = p.r.part.length <= TB_PICK_LIST - blockDim.x / 32 * 3 * R::width,
-               last = tb_warp() == blockDim.x / 32 - 1;
+               sampler = threadIdx.x < TB_PICK_SAMPLERS;
+    const uint32_t warps = blockDim.x / 32, samplers = TB_PICK_SAMPLERS / 32,
+                   parser = warps > samplers ? samplers : warps - 1;
     auto count_wanted = [&](const tb_whole_chain &chain) {
         return by_mass                         ? TB_PICK_LIKELY
                : chain.k_before == TB_NO_COUNT ? (uint32_t)call.top_count
                                                : chain.k_before;
     };
+    uint4 v[TB_PICK_LOADS];
     int loads = 0;
-    if (!all && (last || threadIdx.x < TB_PICK_SAMPLERS)) {
+    if (!all && tb_warp() <= parser) {
         loads = tb_pick_loads<R>(params, p.r.part.length, by_mass);
-        tb_pick_sample(p, loads);
+        if (sampler) tb_pick_load_sample<R>(p.r.part, loads, v);
     }
-    if (last) {
+    if (threadIdx.x == blockDim.x - 1) {
+        s->fill = all ? NULL
+                  : call.masked_logits
+                      ? tb_masked_row(call, index, start)
+                      : (char *)(call.probabilities ? call.probabilities + index * call.probabilities_stride
+                                                    : NULL);
+        s->fill_bytes = call.masked_logits ? R::bytes : 4;
+        s->fill_word = call.masked_logits ? tb_masked_word(dtype) : 0;
+        s->fill_length = (uint32_t)length;
+        s->filled = 0;
+        tb_told_init(&s->told);
+    }
+    __syncthreads();
+    if (tb_warp() == parser) {
         tb_whole_parse(params, located, slot, &s->chain);
         __syncwarp();
         if (!all && tb_lane() == 0) {
@@ -435,6 +456,20 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
             s->word[0] = tb_pick_number<R>(fraction, loads);
             s->word[1] = law_bits(fraction);
             s->word[2] = (uint32_t)loads;
+        }
+    }
+    if (!all) {
+        if (sampler) {
+            bool nan = false;
+            const uint32_t key = law_key(tb_whole_greatest<R>(v, &nan));
+            s->sample[threadIdx.x] = key;
+            s->number[threadIdx.x] = (key | (TB_PICK_SAMPLERS - 1)) - threadIdx.x;
+        }
+        if (tb_warp() <= parser) tb_pick_sampled((parser + 1) * 32);
+        if (sampler) {
+            if (tb_pick_find_bound(p, (uint32_t)s->word[0])) tb_tell(&s->told);
+        } else if (s->fill && tb_warp() > parser && tb_warp() <= parser + FILLERS) {
+            tb_pick_fill_pieces(s, true);
         }
     }
     __syncthreads();
@@ -461,6 +496,8 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
 template <int dtype> TB_DEV void tb_pick_serve(const tb_cuda_params &params, char *memory, int64_t index)
 {
     if (tb_pick_run<dtype>(params, memory, index)) return;
+    __syncthreads();
+    if (threadIdx.x == 0) tb_told_close(&((tb_pick_shared *)memory)->told);
     __syncthreads();
     tb_run_row(params, index, (tb_room *)memory, tb_draw_nothing());
 }

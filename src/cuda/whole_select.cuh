@@ -93,10 +93,14 @@ template <class R> TB_DEV void tb_whole_fill_part(const R &r, char *row, uint32_
         tb_set_element(to, i < head ? i : tail + i - head, word, bytes);
 }
 
-/* Whether a row of which k tokens are wanted is for such a list. There is one for a row. */
-template <class R> TB_DEV bool tb_whole_has_few(const R &r, uint32_t k)
+/* Under a top_p so many of the 128 parts of the row are to reach the bound: some 150 tokens do. */
+#define TB_WHOLE_LIKELY 88
+
+/* Whether a row is for such a list: few tokens are wanted, or a top_p of a row of which few tokens hold much.
+ */
+template <class R> TB_DEV bool tb_whole_has_few(const R &r, uint32_t k, bool peaked)
 {
-    return !R::TOP && r.team.size >= 4 && k <= TB_WHOLE_FOLDS / 2;
+    return !R::TOP && r.team.size >= 4 && (k <= TB_WHOLE_FOLDS / 2 || peaked) && (!r.mailed || r.s->few);
 }
 
 /* Lists the block's tokens from a value on, in s->few_own. Returns their number. */
@@ -164,8 +168,9 @@ template <class R> TB_DEV uint32_t tb_whole_mail_few(R &r, uint32_t n)
     return all;
 }
 
-/* The k greatest of the row's tokens, if those from a bound on are few; with `weigh` their mass, too. `ok` is
- * false where they are not, or there are not k of them; nothing has changed then but the block's lists. */
+/* Those of the row's tokens with fewer than k greater ones and less than `target` mass in them, if those from
+ * a bound on are few; with `weigh` their mass, too. `ok` is false where they are not, or there are not enough
+ * of them; nothing has changed then but the block's lists. */
 typedef struct tb_whole_few {
     uint64_t floor, mass;
     uint32_t count;
@@ -173,30 +178,51 @@ typedef struct tb_whole_few {
 } tb_whole_few;
 
 template <class R>
-TB_CALL tb_whole_few tb_whole_cut_few(R r, bool by_index, uint32_t k, uint32_t bottom, bool weigh)
+TB_CALL tb_whole_few tb_whole_cut_few(R r, bool by_index, uint32_t k, uint64_t target, uint32_t bottom,
+                                      bool weigh)
 {
     tb_whole_shared *s = r.s;
     tb_whole_few few = {0, 0, 0, false};
-    const uint32_t low = tb_whole_fold_bound(r, k, bottom);
-    if (!low) return few;
-    const uint32_t n = tb_whole_mail_few(r, tb_whole_list_few(r, law_key_value(low)));
-    if (n < k) return few;
+    const bool by_mass = target != TB_NO_TARGET;
+    uint32_t n = s->few; /* there may be a list, of the tokens that a top_k kept */
+    if (!r.mailed) {
+        const uint32_t wanted = by_mass && k > TB_WHOLE_LIKELY ? TB_WHOLE_LIKELY : k,
+                       low = tb_whole_fold_bound(r, wanted, bottom);
+        if (!low) return few;
+        n = tb_whole_mail_few(r, tb_whole_list_few(r, law_key_value(low)));
+    }
+    if (!n || (!by_mass && n < k)) return few;
     /* each token by one lane, or where they are few by two or four, which share its comparisons */
     const uint32_t lanes = n <= TB_WHOLE_THREADS / 4   ? 4
                            : n <= TB_WHOLE_THREADS / 2 ? 2
                                                        : 1,
                    self = threadIdx.x / lanes;
     const uint64_t place = self < n ? s->few_own[self] : ~(uint64_t)0;
+    uint64_t *cut = &s->scratch.team[0][0];
     uint32_t greater = 0;
     if (tb_warp() * 32 < n * lanes) {
 #pragma unroll 4
         for (uint32_t j = threadIdx.x % lanes; j < n; j += lanes) greater += s->few_own[j] > place;
     }
     for (uint32_t d = 1; d < lanes; d *= 2) greater += __shfl_xor_sync(TB_WHOLE_WARP, greater, d);
-    if (self < n && greater == k - 1) s->scratch.word[1] = place;
+    if (!by_mass) {
+        if (self < n && greater == k - 1) *cut = place;
+    } else { /* in order, for their running sums; where the tokens came by mail there is room */
+        if (self < n && threadIdx.x % lanes == 0) {
+            s->slot[greater] = tb_weight(r.weigher, law_key_value(tb_place_key(place)));
+            s->slot[TB_WHOLE_LIST + greater] = place;
+        }
+        __syncthreads();
+        const uint32_t i = threadIdx.x, stop = k < n ? k : n;
+        const uint64_t mass = i < n ? s->slot[i] : 0;
+        uint64_t all, before = tb_block_scan64(&s->scratch, mass, &all);
+        if (all < target && n < k) return few;
+        if (i < stop && before < target && !(i + 1 < stop && before + mass < target))
+            *cut = s->slot[TB_WHOLE_LIST + i];
+    }
     __syncthreads();
     few.ok = true;
-    few.floor = by_index ? s->scratch.word[1] : tb_floor_of_key(tb_place_key(s->scratch.word[1]));
+    few.floor = by_index ? *cut : tb_floor_of_key(tb_place_key(*cut));
     if (!weigh) return few;
 #pragma unroll 1
     for (uint32_t i = tb_lane(); i < n; i += 32) {
@@ -344,21 +370,25 @@ TB_DEV void tb_whole_select(R &r, bool by_index, uint32_t k, uint64_t target, bo
     auto bound_by_mass = [&]() {
         return weigh ? tb_whole_key_of_weight(r, bottom, (set->mass - target) / set->count + 1) : bottom;
     };
-    if (!weigh && !cut.partial && tb_whole_has_few(r, k)) {
-        const tb_whole_few few = tb_whole_cut_few(r, by_index, k, bottom, measure);
+    const bool peaked = weigh && tb_whole_peaked(r, bottom, set->mass);
+    if ((r.mailed || !cut.partial) && tb_whole_has_few(r, k, peaked)) {
+        const tb_whole_few few = tb_whole_cut_few(r, by_index, k, target, bottom, measure);
         if (few.ok) {
             if (few.floor > set->floor) set->floor = few.floor;
             set->count = few.count;
             set->mass = few.mass;
             set->measured = measure;
+            r.mailed = true;
             return;
         }
     }
+    r.mailed = true; /* the lists' memory is needed now, and no list is there any more */
+    if (threadIdx.x == 0) r.s->few = 0;
     if (k <= groups) {
         uint32_t bound = tb_whole_group_bound(r, k, bottom);
         if (bound > low) low = bound;
         list = bound && k <= groups / 2 && k <= TB_WHOLE_LIST / 2; /* perhaps a list at once */
-    } else if (!weigh || tb_whole_peaked(r, bottom, set->mass)) {
+    } else if (!weigh || peaked) {
         /* Few tokens hold much of the mass, or k is not large: nearly all groups reach a value that the
          * cut probably lies above. */
         uint32_t bound = tb_whole_group_bound(r, groups - groups / 32, bottom);

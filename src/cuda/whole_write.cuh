@@ -169,23 +169,6 @@ TB_DEV void tb_whole_run_chain(R &r, const tombola_call &call, bool measure, tb_
     }
 }
 
-/* Whether few tokens of each row are kept, so that its one output as long as the row may be filled before
- * they are known: under a top_k for all slots, without a top_p. */
-template <class R> TB_DEV bool tb_whole_fills(const R &r, const tb_cuda_params &params)
-{
-    const tombola_call &call = params.call;
-    if (R::TOP || !call.step_count || !call.masked_logits == !call.probabilities) return false;
-    bool few = false;
-#pragma unroll 1
-    for (int32_t i = 0; i < call.step_count; i++) {
-        const tombola_step &step = params.steps[i];
-        if (step.kind == TOMBOLA_TOP_P || step.kind == TOMBOLA_TOP_K_TOP_P) return false;
-        if (step.kind == TOMBOLA_TOP_K && !step.k_per_slot && step.k > 0)
-            few |= tb_whole_has_few(r, (uint32_t)step.k);
-    }
-    return few;
-}
-
 /* One row, start to end, by a team. */
 template <int dtype, bool TOP>
 TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_team &team, int64_t index)
@@ -203,7 +186,7 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
         tb_whole_shared *s = r.s;
         s->cursor = s->few = 0;
         s->fill = NULL;
-        if (tb_whole_fills(r, params)) {
+        if (!call.masked_logits != !call.probabilities) {
             s->fill_bytes = call.masked_logits ? R::bytes : 4;
             s->fill_word = call.masked_logits ? tb_masked_word(dtype) : 0;
             s->fill = call.masked_logits ? tb_masked_row(call, index, start)
