@@ -15,27 +15,27 @@
 #define TB_PICK_SAMPLERS 256
 #define TB_PICK_BINS 1024
 #define TB_PICK_CROWD 256 /* tokens of a bin that are ranked by comparing each with each */
-#define TB_PICK_FEW 256   /* tokens of a list that is ranked so at once; a block has so many threads or more \
-                           */
+/* Tokens of a list that one warp cuts; a block has so many threads or more. */
+#define TB_PICK_FEW 256
 
 typedef struct tb_pick_shared {
     uint64_t place[TB_PICK_LIST]; /* in index order, each warp's part of it */
     union {
         uint16_t ref[TB_PICK_LIST]; /* of listed tokens, bin by bin */
         uint64_t mass[TB_PICK_BINS];
+        uint64_t few[TB_PICK_FEW]; /* all of a short list, in no order */
     };
     union {
         uint32_t bin[TB_PICK_BINS];
-        struct {
-            uint32_t sample[TB_PICK_SAMPLERS]; /* keys of the greatest of each one's part of the sample, */
-            uint32_t
-                number[TB_PICK_SAMPLERS]; /* and with their last bits their places: no two are the same */
-        };
+        uint32_t sample[TB_PICK_SAMPLERS]; /* keys of the greatest of each one's part of the sample */
     };
-    uint32_t count[32], flags[32], greatest[32]; /* of warps */
-    uint64_t word[4], least[32];                 /* one thread to all, warps to all */
-    uint64_t told;                               /* an mbarrier: the first bound is there */
-    char *fill;                                  /* a row of output that is filled before what is kept is */
+    uint32_t count[32], flags[32];     /* of warps */
+    uint32_t listed, greatest, status; /* of all: tokens, a key, status bits and TB_PICK_FULL */
+    uint32_t kind, wanted, k;          /* tb_pick_kind; tokens of the list; of the set, 0: more decides it */
+    uint64_t word[4], least[32];       /* one thread to all, warps to all */
+    const char *data;                  /* the row */
+    uint64_t told;                     /* an mbarrier: the first bound is there */
+    char *fill;                        /* a row of output that is filled before what is kept is */
     uint32_t fill_bytes, fill_word,
         fill_length; /* known, or NULL; bytes of an element, what with, elements, */
     uint32_t filled; /* and how many pieces of it are, or are being, filled */
@@ -228,7 +228,7 @@ TB_CALL uint64_t tb_pick_find(tb_pick_row &p, uint32_t number)
 /* Fills pieces of s->fill until all are taken; with `until_told`, or until the first bound is there. */
 TB_CALL void tb_pick_fill_pieces(tb_pick_shared *s, bool until_told)
 {
-    constexpr uint32_t EACH = 4; /* stores of a lane in a piece: few, so that it soon sees that it is told */
+    constexpr uint32_t EACH = 8; /* stores of a lane in a piece: few, so that it soon sees that it is told */
     const uint32_t bytes = s->fill_bytes, length = s->fill_length, word = s->fill_word, per = 16 / bytes;
     char *row = s->fill;
     uint32_t head = ((uint32_t)(0 - (uintptr_t)row) & 15u) / bytes;
@@ -257,59 +257,6 @@ TB_CALL void tb_pick_fill_pieces(tb_pick_shared *s, bool until_told)
         }
         if (until_told && tb_told_yet(&s->told)) return;
     }
-}
-
-/* The k greatest of at most TB_PICK_FEW listed tokens, each of which is compared with all; with `weigh` their
- * mass. Meanwhile, or then, the output row is filled. */
-TB_DEV void tb_pick_cut_few(const tb_pick_row &p, uint32_t k, bool weigh, uint64_t *floor, uint64_t *mass,
-                            uint32_t *kept)
-{
-    tb_pick_shared *s = p.s;
-    const uint32_t n = p.listed, lanes = blockDim.x > 512 ? 2 : 1, rankers = TB_PICK_FEW * lanes;
-    uint64_t least = 0, sum = 0;
-    uint32_t stay = 0;
-    tb_pick_each(p, [&](uint64_t place, uint32_t i) {
-        s->mass[p.before + i - p.first] = place;
-        s->bin[p.before + i - p.first] = tb_place_key(place);
-    });
-    if (threadIdx.x < 8) s->bin[n + threadIdx.x] = 0; /* less than all: keys are read by fours */
-    __syncthreads();
-    if (tb_warp() * 32 < rankers && tb_warp() * 32 < n * lanes) {
-        const uint32_t self = threadIdx.x / lanes, mine = self < n ? s->bin[self] : ~0u;
-        const uint4 *all = (const uint4 *)s->bin;
-        uint32_t before = 0;
-#pragma unroll 4
-        for (uint32_t j = threadIdx.x % lanes; j * 4 < n; j += lanes) {
-            const uint4 key = all[j];
-            /* of equal ones those before it are greater, if the order is by index */
-            const uint32_t over = p.by_index && j * 4 + 3 < self ? mine - 1 : mine;
-            before += (key.x > over) + (key.y > over) + (key.z > over) + (key.w > over);
-        }
-        if (p.by_index && self < n && (self / 4) % lanes == threadIdx.x % lanes)
-            for (uint32_t j = self & ~3u; j < self; j++) before += s->bin[j] == mine;
-        for (uint32_t d = 1; d < lanes; d *= 2) before += __shfl_xor_sync(TB_WHOLE_WARP, before, d);
-        if (self < n && threadIdx.x % lanes == 0 && before < k) {
-            least = ~(p.by_index ? s->mass[self] : tb_floor_of_key(mine));
-            stay = 1;
-            if (weigh) sum = tb_weight(p.weigher, law_key_value(mine));
-        }
-    }
-    if (tb_warp() * 32 < rankers) {
-        least = tb_warp_max64(least);
-        if (weigh) sum = tb_warp_sum54(sum);
-        stay = tb_warp_sum(stay);
-        if (tb_lane() == 0) {
-            s->least[tb_warp()] = least;
-            s->scratch.word[tb_warp()] = sum;
-            s->flags[tb_warp()] = stay;
-        }
-    }
-    if (s->fill) tb_pick_fill_pieces(s, false);
-    __syncthreads();
-    const bool there = tb_lane() * 32 < rankers;
-    *floor = ~tb_warp_max64(there ? s->least[tb_lane()] : 0);
-    *mass = weigh ? tb_warp_sum54(there ? s->scratch.word[tb_lane()] : 0) : 0;
-    *kept = tb_warp_sum(there ? s->flags[tb_lane()] : 0);
 }
 
 /* The last listed token with less than `target` mass in greater ones (TIES_ALL: in greater values), which the
@@ -498,10 +445,10 @@ TB_DEV void tb_pick_write_top(tb_pick_row &p, const tombola_call &call, int64_t 
     }
 }
 
-/* All outputs from the list, which has what the chain keeps (a `total_high` other than 0: between it and
- * total_low is the mass that top_p is a fraction of). A block writes elements [begin, end) of what is as long
- * as the row. False, with nothing written, where the mass
- * is not known well enough. */
+/* All outputs from the list, which has what the chain
+ * keeps (a `total_high` other than 0: between it and total_low is the mass that top_p is a fraction of). A
+ * block writes elements [begin, end) of what is as long as the row. False, with nothing written, where the
+ * mass is not known well enough. */
 TB_CALL bool tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_whole_chain &chain,
                            uint64_t total_low, uint64_t total_high, int64_t index, int64_t start,
                            uint32_t status, uint32_t begin, uint32_t end)
@@ -534,11 +481,8 @@ TB_CALL bool tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_wh
                top = call.top_count > 0 && (call.top_ids || call.top_logprobs);
     const uint32_t k = top_p || chain.k_before < chain.k_after ? chain.k_before : chain.k_after;
     const bool weigh = call.kept_mass || call.probabilities || call.top_logprobs;
-    bool measured = p.listed <= TB_PICK_FEW && !top_p;
-    if (measured)
-        tb_pick_cut_few(p, greedy ? 1 : k, weigh, &floor, &mass, &kept);
-    else
-        keep(greedy ? 1 : k);
+    bool measured = false;
+    keep(greedy ? 1 : k);
     if (top_p) {
         if (!total_high) {
             measure();

@@ -96,11 +96,19 @@ template <class R> TB_DEV void tb_whole_fill_part(const R &r, char *row, uint32_
 /* Under a top_p so many of the 128 parts of the row are to reach the bound: some 150 tokens do. */
 #define TB_WHOLE_LIKELY 88
 
-/* Whether a row is for such a list: few tokens are wanted, or a top_p of a row of which few tokens hold much.
- */
-template <class R> TB_DEV bool tb_whole_has_few(const R &r, uint32_t k, bool peaked)
+/* Whether a row is for such a list: there is one, or few tokens are wanted, or the groups' greatest ones,
+ * which are more than will be listed, hold nearly the mass that a top_p wants. */
+template <class R> TB_DEV bool tb_whole_has_few(const R &r, uint32_t k, uint32_t least, uint64_t target)
 {
-    return !R::TOP && r.team.size >= 4 && (k <= TB_WHOLE_FOLDS / 2 || peaked) && (!r.mailed || r.s->few);
+    if (R::TOP || r.team.size < 4) return false;
+    if (r.mailed) return r.s->few > 0;
+    if (k <= TB_WHOLE_FOLDS / 2) return true;
+    if (target == TB_NO_TARGET) return false;
+    const uint32_t *key = (const uint32_t *)r.group;
+    uint64_t mass = 0;
+    for (uint32_t i = threadIdx.x; i < r.team.size * TB_WHOLE_GROUPS; i += TB_WHOLE_THREADS)
+        if (key[i] >= least) mass += tb_weight(r.weigher, law_key_value(key[i]));
+    return tb_block_sum64(&r.s->scratch, mass) >= target - target / 8;
 }
 
 /* Lists the block's tokens from a value on, in s->few_own. Returns their number. */
@@ -370,8 +378,7 @@ TB_DEV void tb_whole_select(R &r, bool by_index, uint32_t k, uint64_t target, bo
     auto bound_by_mass = [&]() {
         return weigh ? tb_whole_key_of_weight(r, bottom, (set->mass - target) / set->count + 1) : bottom;
     };
-    const bool peaked = weigh && tb_whole_peaked(r, bottom, set->mass);
-    if ((r.mailed || !cut.partial) && tb_whole_has_few(r, k, peaked)) {
+    if ((r.mailed || !cut.partial) && tb_whole_has_few(r, k, bottom, target)) {
         const tb_whole_few few = tb_whole_cut_few(r, by_index, k, target, bottom, measure);
         if (few.ok) {
             if (few.floor > set->floor) set->floor = few.floor;
@@ -388,7 +395,7 @@ TB_DEV void tb_whole_select(R &r, bool by_index, uint32_t k, uint64_t target, bo
         uint32_t bound = tb_whole_group_bound(r, k, bottom);
         if (bound > low) low = bound;
         list = bound && k <= groups / 2 && k <= TB_WHOLE_LIST / 2; /* perhaps a list at once */
-    } else if (!weigh || peaked) {
+    } else if (!weigh || tb_whole_peaked(r, bottom, set->mass)) {
         /* Few tokens hold much of the mass, or k is not large: nearly all groups reach a value that the
          * cut probably lies above. */
         uint32_t bound = tb_whole_group_bound(r, groups - groups / 32, bottom);
