@@ -48,10 +48,11 @@ typedef struct tb_whole_shared {
     uint32_t few;           /* tokens of all of them, in few_own: all that may be kept; 0: no such list */
     uint32_t fill_bytes, fill_word; /* of an element of a row of output that is filled, with what, */
     char *fill;                     /* and where, or NULL: few tokens of it will be kept */
+    char *blank;                    /* memory for bulk copies that fill it, or NULL */
     tb_whole_chain chain;
     tb_scratch scratch;
     uint32_t cursor;
-    union {
+    union alignas(16) { /* few_own begins with words that are read by fours */
         struct {
             uint32_t count[TB_WHOLE_BINS];
             uint32_t digit[3][TB_WHOLE_BINS]; /* of masses: TB_DIGIT_BITS each, their sums */
