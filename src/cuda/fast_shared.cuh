@@ -98,6 +98,18 @@ TB_DEV void tb_told_wait(uint64_t *told)
 #endif
 }
 
+/* Whether it has been told. */
+TB_DEV bool tb_told_yet(uint64_t *told)
+{
+    uint32_t yes;
+    asm volatile("{\n.reg .pred done;\nmbarrier.test_wait.parity.shared::cta.b64 done, [%1], 0;\n"
+                 "selp.u32 %0, 1, 0, done;\n}"
+                 : "=r"(yes)
+                 : "r"(tb_shared_address(told))
+                 : "memory");
+    return yes != 0;
+}
+
 /* The verdict, from the finishers to the threads of their block that do not finish the row. */
 template <class S> TB_DEV void tb_tell_block(S &s, uint32_t verdict)
 {

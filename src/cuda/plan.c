@@ -345,8 +345,7 @@ static bool whole_lists(const tombola_call *call)
 static int64_t whole_shared(const tombola_call *call, unsigned blocks)
 {
     const int64_t warps = TB_WHOLE_THREADS / 32;
-    int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps,
-            bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
+    int64_t bytes = tb_whole_row_bytes(vectors_of(call), blocks);
     if (whole_lists(call)) /* the list takes the row's place */
         bytes =
             (bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes) + blocks * warps * TB_WHOLE_TOP_BYTES;
@@ -377,12 +376,17 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
             blocks *= 2;
     }
     if (!whole_fits(device, call, blocks)) return false;
+    int64_t shared = whole_shared(call, blocks);
+    if (tb_whole_fills(call) && !whole_lists(call) && call->rows * blocks <= device->multiprocessors &&
+        shared + TB_WHOLE_BLANK_BYTES <= device->shared_bytes)
+        shared +=
+            TB_WHOLE_BLANK_BYTES; /* a block has a multiprocessor for itself: bulk copies fill the row */
     plan->launch[plan->launch_count++] =
         (tb_cuda_launch){.kernel = (whole_lists(call) ? top_names : names)[call->dtype],
                          .grid = (unsigned)call->rows * blocks,
                          .threads = TB_WHOLE_THREADS,
                          .cluster = blocks,
-                         .shared_bytes = (unsigned)whole_shared(call, blocks)};
+                         .shared_bytes = (unsigned)shared};
     return true;
 }
 
