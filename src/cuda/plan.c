@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fast_shapes.h"
+#include "params.h"
 #include "whole_shapes.h"
 
 #define ALIGNMENT 256 /* of each part of the workspace */
@@ -150,7 +151,7 @@ static int64_t pipe_slots(const tb_cuda_device *device, const fast_kernel *kerne
                           int64_t *slot_bytes)
 {
     int64_t warps = kernel->blocks * TB_PIPE_WARPS, clusters = pipe_clusters(device, kernel);
-    *slot_bytes = ((vectors_of(call) + warps - 1) / warps + 31) / 32 * 512 * TB_PIPE_WARPS;
+    *slot_bytes = ((tb_row_vectors(call) + warps - 1) / warps + 31) / 32 * 512 * TB_PIPE_WARPS;
     int64_t slots = (device->shared_bytes - (int64_t)kernel->shared_bytes) / *slot_bytes,
             turns = (call->rows + clusters - 1) / clusters;
     if (slots > turns) slots = turns;
