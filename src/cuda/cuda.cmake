@@ -20,7 +20,7 @@ set(cuda_objects "")
 
 # The launch plan is plain C: it is there, and tested, without nvcc too.
 if(EXISTS ${PROJECT_SOURCE_DIR}/src/cuda/plan.c)
-  list(APPEND sources src/cuda/plan.c)
+  list(APPEND sources src/cuda/plan.c src/cuda/parts.c)
 endif()
 
 set(cuda_reason "")
@@ -72,7 +72,7 @@ string(REPLACE ";" " " embed_targets "${archs}")
 # nvcc's front half takes half as long as ptxas. So it runs twice, for 80 and for 90, whose PTX is that of all
 # later ones: the PTX that tests have run on a device. Its own optimiser for 100 and later ones leaves 5 % fewer
 # instructions in the streaming kernels; nothing is known of the time.
-# The kernels of the modules *_large need clusters and more shared memory than 8x and 12x have. Those of *_flat_*
+# The kernels of the modules *_large need clusters and more shared memory than 8x and 12x have. Those of *_flat_* and *_pipe_*
 # sum weights in doubles on 9.0, for which their code for 9.0 is that of 9.0a, and in digits elsewhere.
 set(gencode "")
 set(gencode_large "")
@@ -117,7 +117,7 @@ foreach(file ${cuda_modules})
   if(NOT targets)
     continue()
   endif()
-  if(file MATCHES "_flat_")
+  if(file MATCHES "_flat_|_pipe_")
     string(REPLACE "arch=compute_90,code=sm_90" "arch=compute_90a,code=sm_90a" targets "${targets}")
   endif()
   add_custom_command(OUTPUT ${fatbin}

@@ -8,6 +8,7 @@
 #define TB_CUDA_FAST_RESOLVE_CUH
 
 #include "fast_candidates.cuh"
+#include "fast_entropy.cuh"
 
 /* A token of a list in shared memory, whether it is needed or not: the compiler would wait for what decides
  * that first. */
@@ -405,6 +406,22 @@ static __device__ __noinline__ void tb_write_ids(const tombola_call &call, int64
         if (place < call.kept_capacity) ids[place] = (int32_t)(mine & ~TB_KEPT);
     }
     for (int64_t i = kept + tid; i < call.kept_capacity; i += TB_FINISHERS) ids[i] = -1;
+}
+
+/* By one warp, of what tb_draw_few or tb_draw_kept has drawn from. */
+template <class S>
+static __device__ __noinline__ void tb_entropy_of_list(const tombola_call &call, int64_t row, bool many,
+                                                       int n, float scale, float maximum,
+                                                       const tb_fast_result &result)
+{
+    const S &s = *(const S *)tb_fast_bytes;
+    tb_write_entropy(call, row, many ? n : result.kept, maximum, scale, result.mass,
+                     [&](int i, uint64_t *weight) {
+                         const tb_fast_token token = many ? s.token[i] : s.pair[i];
+                         *weight = many ? token.index & TB_KEPT ? token.weight : 0
+                                        : token.weight & (((uint64_t)1 << TB_PAIR_COUNT) - 1);
+                         return law_key_value(many ? token.key : token.index);
+                     });
 }
 
 /* The draw among the marked tokens, whose bins of indices, of 2^shift each, have these sums, and the outputs;

@@ -439,6 +439,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             first = tb_warp_min(first);
             tb_fast_result result = {(int32_t)first, 1, (int)tb_warp_sum(pushed), status, 0.0f, LAW_ONE};
             if (tid == 0) tb_fast_write(call, row, result);
+            if (tid == 0 && call.entropy) call.entropy[row] = law_entropy({0, 0}, LAW_ONE);
             if (call.kept_ids)
                 for (int64_t i = tid; i < call.kept_capacity; i += TB_FINISHERS)
                     call.kept_ids[row * call.kept_capacity + i] = i ? -1 : (int32_t)first;
@@ -562,6 +563,8 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         tb_draw_kept<S>(call, row, result, n, bin_sums, shift, flat ? 0.0f : c, maximum);
     else
         tb_draw_few<S>(call, row, result, n, flat ? 0.0f : c, maximum);
+    if (call.entropy && warp == 0)
+        tb_entropy_of_list<S>(call, row, many, n, flat ? 0.0f : c, maximum, result);
     end(false);
 }
 
