@@ -16,7 +16,6 @@
 
 #define TB_FLAT_C1_512_BYTES 8832
 #define TB_FLAT_C8_256_BYTES 8832
-#define TB_FLAT_C16_256_BYTES 9088
 
 #define TB_PIPE_C2_BYTES 14208 /* each of these and what it has room for of its rows */
 #define TB_PIPE_C4_BYTES 16128
