@@ -101,7 +101,7 @@ TB_DEV void tb_told_wait(uint64_t *told)
 /* The verdict, from the finishers to the threads of their block that do not finish the row. */
 template <class S> TB_DEV void tb_tell_block(S &s, uint32_t verdict)
 {
-    if (threadIdx.x != 0) return;
+    if (threadIdx.x != 32) return;
     s.verdict = verdict;
     tb_tell(&s.told);
 }
@@ -152,7 +152,7 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     float caught_least[WARPS];    /* what is at least this was caught, if there was room */
     uint16_t list[LIST];          /* groups that are looked at again, or whose mass narrows the interval */
     tb_stream_bins bins[2];       /* of the candidates' values, of the kept ones' indices */
-    tb_fast_token pair[TB_PAIRS]; /* tokens that meet in pairs; few candidates: those that are kept */
+    tb_fast_token pair[TB_PAIRS]; /* tokens that meet in pairs; few candidates: all, in order of the index */
     uint64_t own_pair[C == 1 && !CAUGHT ? TB_FINISHERS / 32 : 1][C == 1 && !CAUGHT ? TB_FEW : 1];
     uint16_t pair_at[TB_PAIRS];                    /* their places among all candidates */
     tb_fast_warp warp[WARPS], word[C > 1 ? C : 1]; /* what each warp says; of each block */
@@ -181,7 +181,7 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     double relative, unit;
     uint32_t listed[3];           /* tokens in s.pair: for the cut, twice, and for the draw */
     uint32_t rest_high, rest_low; /* sums, as they are needed */
-    uint32_t drawn_key, before_high, before_low, kept_high, kept_low, kept_count, ambiguous;
+    uint32_t drawn_key, before_high, before_low, ambiguous;
     unsigned long long depth_first, depth_last, base_mass;
     double own_taken;
 

@@ -124,7 +124,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             s.slice = slice;
             s.own_pushed = s.verdict = s.list_length = s.narrow_length = 0;
             s.own_first = 0xffffffffu;
-            s.before_high = s.before_low = s.kept_high = s.kept_low = s.kept_count = s.ambiguous = 0;
+            s.before_high = s.before_low = s.ambiguous = 0;
             s.listed[0] = s.listed[1] = s.listed[2] = s.rest_high = s.rest_low = 0;
             s.own_taken = s.base_mass = s.finished = 0;
         }
@@ -411,11 +411,12 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     /* ---- the leader resolves ---- */
     if (C > 1) tb_mail_await(&s.mail_second);
     auto tell = [&](uint32_t verdict, bool again) {
-        if (C > 1 && tid > 0 && tid < C) {
+        const int to = tid - 32; /* the first warp has the draw to do */
+        if (C > 1 && to > 0 && to < C) {
             if (again) /* all of the block have seen the first filling of this box */
-                tb_mail_4(&s.last_verdict, tid, verdict, &s.mail_first);
+                tb_mail_4(&s.last_verdict, to, verdict, &s.mail_first);
             else
-                tb_mail_4(&s.verdict, tid, verdict, &s.mail_verdict);
+                tb_mail_4(&s.verdict, to, verdict, &s.mail_verdict);
         }
         if (NT > TB_FINISHERS && verdict != TB_ROW_NARROWED) tb_tell_block(s, verdict);
     };
@@ -488,7 +489,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
 #pragma unroll 1
     while (!undecided) {
         if (!many) {
-            tb_pair_all(s.token, n, by_index ? ~0u : 0u, 1, tb_pair_room(s));
+            tb_pair_all(s.token, n, by_index ? ~0u : 0u, tb_pair_room(s));
             tb_finish_barrier();
             const tb_fast_rank mine = tb_rank_of(s.token, n, tb_pair_room(s));
             const uint64_t weight = mine.token.weight;
@@ -499,21 +500,10 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 tb_finish_barrier();
                 target_low = target_high = law_top_p_target(chain.p, tb_join(s.before_high, s.before_low));
             }
-            bool stays = in_before && mine.greater < k_a && weight >= chain.w_after;
+            const bool stays = in_before && mine.greater < k_a && weight >= chain.w_after;
             if (stays && mine.above >= target_low && mine.above < target_high) s.ambiguous = 1;
-            stays = stays && mine.above < target_low;
-            tb_add_digits(&s.kept_high, &s.kept_low, stays ? tb_high_digit(weight) : 0u,
-                          stays ? tb_low_digit(weight) : 0u);
-            const uint32_t votes = __ballot_sync(TB_WHOLE_WARP, stays);
-            if (votes) {
-                uint32_t to = 0;
-                if (lane == 0) to = tb_shared_add(&s.kept_count, (uint32_t)__popc(votes));
-                to = __shfl_sync(TB_WHOLE_WARP, to, 0) + __popc(votes & ((1u << lane) - 1));
-                if (stays) s.pair[to] = tb_kept_token(mine.token);
-            }
+            if (mine.has) s.pair[mine.lower] = tb_ordered_token(mine.token, stays && mine.above < target_low);
             tb_finish_barrier();
-            mass = tb_join(s.kept_high, s.kept_low);
-            kept = s.kept_count;
             undecided = s.ambiguous;
         } else {
             tb_mark_kept<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
@@ -529,7 +519,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         undecided = false;
         tb_finish_barrier();
         tell(TB_ROW_NARROWED, false);
-        if (tid == 0) s.kept_high = s.kept_low = s.kept_count = s.ambiguous = 0;
+        if (tid == 0) s.ambiguous = 0;
         if (many) {
             tb_unmark<S>(n, maximum, bins);
             bin_sums = tb_sum_bins(s.bins[0]);
@@ -557,11 +547,12 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     if (undecided) return end(true);
 
     /* ---- the draw ---- */
-    const tb_fast_result result = {0, (int32_t)kept, 0, status, 0.0f, mass};
-    if (many)
+    if (many) {
+        const tb_fast_result result = {0, (int32_t)kept, 0, status, 0.0f, mass};
         tb_draw_kept<S>(call, row, result, n, bin_sums, shift, flat ? 0.0f : c, maximum);
-    else
-        tb_draw_few<S>(call, row, result, n, flat ? 0.0f : c, maximum);
+    } else if (warp == 0) {
+        tb_draw_few<S>(call, row, status, n, flat ? 0.0f : c, maximum);
+    }
     end(false);
 }
 
