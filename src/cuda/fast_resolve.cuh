@@ -25,8 +25,8 @@ TB_DEV tb_fast_token tb_load_token(const tb_fast_token *at)
 /*
  * All pairs of up to TB_FEW tokens, by the block's finishers: each warp compares its share of the list with
  * all of it, ROUNDS tokens a lane, so that a token read from shared memory, which costs four cycles, serves
- * them all. What is found of a token is one number: the mass of the tokens that are greater by (key, `ties` of
- * the index, the lower one first), less than 2^48; from bit 48 their count; from bit 56 the count of the
+ * them all. What is found of a token is one number: the mass of the tokens that are greater by (key, `ties`
+ * of the index, the lower one first), less than 2^48; from bit 48 their count; from bit 56 the count of the
  * tokens of lower index. The list is read up to its length rounded up to TB_PAIR_STEP.
  */
 #define TB_PAIR_GREATER 48
@@ -108,6 +108,24 @@ TB_DEV tb_fast_token tb_ordered_token(const tb_fast_token &token, bool kept)
     return ordered;
 }
 
+/* Ids of the kept ones of the n tokens in s.pair. By one warp. */
+template <class S>
+static __device__ __noinline__ void tb_write_few_ids(const tombola_call &call, int64_t row, int n, int kept)
+{
+    const S &s = *(const S *)tb_fast_bytes;
+    const int lane = (int)tb_lane();
+    int32_t *ids = call.kept_ids + row * call.kept_capacity;
+    int before = 0;
+    for (int i = lane; i - lane < n; i += 32) {
+        const bool kept_here = i < n && s.pair[i].weight;
+        const uint32_t votes = __ballot_sync(TB_WHOLE_WARP, kept_here);
+        const int place = before + __popc(votes & ((1u << lane) - 1));
+        if (kept_here && place < call.kept_capacity) ids[place] = (int32_t)s.pair[i].index;
+        before += __popc(votes);
+    }
+    for (int64_t i = kept + lane; i < call.kept_capacity; i += 32) ids[i] = -1;
+}
+
 /* The draw among the n tokens, up to TB_FEW, in s.pair, and the outputs; `scale` is 0 where all weigh the
  * same. By one warp. */
 template <class S>
@@ -130,24 +148,25 @@ TB_DEV void tb_draw_few(const tombola_call &call, int64_t row, uint32_t status, 
     tb_fast_result result = {0, (int32_t)(all >> TB_PAIR_GREATER), 0, status, 0.0f, all & MASS};
     const uint64_t position = law_draw_position(s.random, result.mass);
     uint64_t before = end - sum;
+    bool drawn = false;
+    uint32_t key = 0;
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
-        const uint64_t weight = token[i].weight & MASS, from = before & MASS;
-        const int place = (int)(before >> TB_PAIR_GREATER);
-        before += token[i].weight;
-        if (from <= position && position - from < weight) {
+        const uint64_t from = before & MASS;
+        if (from <= position && position - from < (token[i].weight & MASS)) {
+            drawn = true;
             result.token = (int32_t)token[i].index;
-            if (scale) result.t = law_exponent(law_key_value(token[i].key), maximum, scale);
-            if (call.ranks)
-                for (int j = 0; j < n; j++) result.rank += s.token[j].key >= token[i].key;
-            tb_fast_write(call, row, result);
+            key = token[i].key;
         }
-        if (call.kept_ids && token[i].weight && place < call.kept_capacity)
-            call.kept_ids[row * call.kept_capacity + place] = (int32_t)token[i].index;
+        before += token[i].weight;
     }
-    if (call.kept_ids)
-        for (int64_t j = result.kept + (int)tb_lane(); j < call.kept_capacity; j += 32)
-            call.kept_ids[row * call.kept_capacity + j] = -1;
+    if (drawn) {
+        if (scale) result.t = law_exponent(law_key_value(key), maximum, scale);
+        if (call.ranks)
+            for (int j = 0; j < n; j++) result.rank += s.token[j].key >= key;
+        tb_fast_write(call, row, result);
+    }
+    if (call.kept_ids) tb_write_few_ids<S>(call, row, n, result.kept);
 }
 
 /* ---- many candidates ---- */
