@@ -211,7 +211,8 @@ def run_all(bench, quick):
             bench.cell(name, "zipf", batch, dtype="bf16")
     for batch in (1, 32, 256):
         bench.cell("k50_p0.9", "zipf", batch, vocab=262144)
-    for name in ("k50_p0.9+logprob", "k50_p0.9+kept_ids", "k50_p0.9+raw_logprob", "k50_p0.9+entropy"):
+    for name in ("k50_p0.9+logprob", "k50_p0.9+kept_ids", "k50_p0.9+raw_logprob", "k50_p0.9+entropy",
+                 "k50_p0.9+top20_raw", "k50_p0.9+probabilities", "no_filter+raw_logprob", "no_filter+entropy"):
         for batch in batches:
             bench.cell(name, "zipf", batch)
     if quick:

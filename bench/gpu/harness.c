@@ -35,7 +35,8 @@ enum { /* outputs beside the tokens */
        PROBABILITIES = 16,
        MASKED = 32,
        TOP_IDS = 64,
-       NO_TOKENS = 128
+       NO_TOKENS = 128,
+       TOP_RAW = 256 /* their raw log-probabilities too */
 };
 
 typedef struct setting {
@@ -78,6 +79,10 @@ static const setting SETTINGS[] = {
     {"k50_p0.9+kept_ids", TOMBOLA_LOGITS, 1, {JOINT}, KEPT_IDS, 64},
     {"k50_p0.9+raw_logprob", TOMBOLA_LOGITS, 1, {JOINT}, RAW_LOGPROBS, 0},
     {"k50_p0.9+entropy", TOMBOLA_LOGITS, 1, {JOINT}, ENTROPY, 0},
+    {"k50_p0.9+top20_raw", TOMBOLA_LOGITS, 1, {JOINT}, RAW_LOGPROBS | TOP_IDS | TOP_RAW, 20},
+    {"k50_p0.9+probabilities", TOMBOLA_LOGITS, 1, {JOINT}, PROBABILITIES, 0},
+    {"no_filter+raw_logprob", TOMBOLA_LOGITS, 0, {{0}}, RAW_LOGPROBS, 0},
+    {"no_filter+entropy", TOMBOLA_LOGITS, 0, {{0}}, ENTROPY, 0},
     {"mixed",
      TOMBOLA_LOGITS,
      3,
@@ -120,7 +125,12 @@ static bool make_call(const bench_request *r, tombola_call *call, tombola_step *
     if (s->outputs & RAW_LOGPROBS) call->raw_logprobs = r->wide;
     if (s->outputs & ENTROPY) call->entropy = r->wide;
     if (s->outputs & KEPT_IDS) call->kept_ids = r->wide, call->kept_capacity = s->count;
-    if (s->outputs & TOP_IDS) call->top_ids = r->wide, call->top_count = s->count;
+    if (s->outputs & TOP_IDS) {
+        int32_t *after = (int32_t *)r->wide + r->rows; /* the raw log-probabilities */
+        call->top_ids = after, call->top_count = s->count;
+        if (s->outputs & TOP_RAW)
+            call->top_raw = 1, call->top_logprobs = (float *)(after + r->rows * s->count);
+    }
     if (s->outputs & PROBABILITIES) call->probabilities = r->wide;
     if (s->outputs & MASKED) call->masked_logits = r->wide;
     return true;

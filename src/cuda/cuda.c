@@ -14,7 +14,7 @@
 #include "plan.h"
 
 #define OLDEST_MAJOR 8 /* compute capability */
-#define MAX_MODULES 16
+#define MAX_MODULES 24
 #define MAX_ATTRIBUTES 2
 
 typedef struct kernel {
@@ -272,12 +272,14 @@ static tombola_result check_plan(const tb_cuda *cuda, const tb_cuda_plan *plan, 
 static tombola_result launch_plan(const tb_cuda *cuda, const tombola_call *call, const tb_cuda_plan *plan,
                                   const kernel *const *kernels, tombola_error *error)
 {
-    tb_cuda_params params = {.call = *call, .workspace = call->workspace};
-    params.call.steps = NULL;
+    tb_cuda_params params = {.workspace = call->workspace, .checked_steps = call->step_count};
     if (call->step_count)
         memcpy(params.steps, call->steps, (size_t)call->step_count * sizeof params.steps[0]);
     for (int i = 0; i < plan->launch_count; i++) {
         const tb_cuda_launch *launch = &plan->launch[i];
+        params.part = launch->part;
+        params.call = tb_cuda_part_of(call, launch->part);
+        params.call.steps = NULL;
         tb_cu_attribute attributes[MAX_ATTRIBUTES];
         tb_cu_launch config = {
             .grid = {launch->grid, 1, 1},

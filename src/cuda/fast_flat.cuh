@@ -214,6 +214,10 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     status = tb_warp_or(status);
     const bool bad = s.chain.bad, greedy = s.chain.greedy;
     if (bad || greatest < TB_KEY_LEAST_LOGIT) {
+        if (params.part == TB_CUDA_RAW_LOGPROBS) {
+            if (rank == 0 && warp == 0) tb_write_raw_logprobs<dtype>(call, row, slice, 0.0f, 1.0f, 0);
+            return;
+        }
         if (rank == 0)
             tb_fast_write_void(call, row, bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
         if (rank == 0 && tid == 0 && call.total_mass) call.total_mass[row] = 0;
@@ -296,6 +300,10 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     const uint32_t found = tb_warp_sum(part.count);
     uint64_t upto = tb_warp_scan64(part.mass);
     const uint64_t total = __shfl_sync(TB_WHOLE_WARP, upto, 31);
+    if (params.part == TB_CUDA_RAW_LOGPROBS) {
+        if (rank == 0 && warp == 0) tb_write_raw_logprobs<dtype>(call, row, slice, maximum, c, total);
+        return;
+    }
     uint64_t position = law_draw_position(s.random, total);
     /* the block, and in it the warp, whose mass in order reaches beyond the position */
     int who = __ffs(__ballot_sync(TB_WHOLE_WARP, upto > position)) - 1;

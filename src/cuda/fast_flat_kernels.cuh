@@ -30,7 +30,7 @@ TB_KERNEL(c16_256, 16, 256, 2, TB_TILE, 2 * TB_TILE)
     extern "C" __global__ void __launch_bounds__(tb_pipe_shared<blocks>::THREADS, 1) TB_JOIN(                \
         tombola_flat_pipe_##name##_, TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)        \
     {                                                                                                        \
-        tb_flat_pipe<TB_KERNEL_DTYPE, blocks>(params);                                                       \
+        tb_run_pipe<tb_pipe<TB_KERNEL_DTYPE, blocks>>(params);                                               \
     }                                                                                                        \
     static_assert((sizeof(tb_pipe_shared<blocks>) + 127) / 128 * 128 <= bytes, "plan.c");
 

@@ -28,10 +28,12 @@
  * row i - 2 slots: with slots <= TB_PIPE_RING / 2 all have read the maxima of row i - TB_PIPE_RING. And row i
  * is known to a block only when its drawing warps and all that weigh are done with row i - TB_PIPE_KNOWN, so
  * masses cannot come before the block has drawn that row. */
-template <int dtype, int C> struct tb_pipe {
-    typedef tb_pipe_shared<C> S;
+template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
+    typedef S shared;
+    static constexpr int dtype = dtype_, C = C_;
     static constexpr uint32_t width = tb_fast_vector<dtype>::width;
-    static constexpr int PER_LANE = (S::WARPS + 31) / 32, CHUNKS = TB_PIPE_WARPS / TB_PIPE_LOOKERS;
+    static constexpr int PER_LANE = (S::WARPS + 31) / 32, CHUNKS = TB_PIPE_WARPS / TB_PIPE_LOOKERS,
+                         COPIES = S::ROOM > 1 ? CHUNKS : 1; /* of a looker's part */
 
     const tb_cuda_params &params;
     S &s;
@@ -84,7 +86,7 @@ template <int dtype, int C> struct tb_pipe {
                     w = least > w ? least : w;
                 }
             }
-            const uint64_t random = tb_fast_random(call, row, slot);
+            const uint64_t random = S::DRAWS ? tb_fast_random(call, row, slot) : 0;
             float least_t = -64.0f;
             uint32_t ahead = __ballot_sync(TB_WHOLE_WARP, w != 0 && own < rows);
             while (ahead) { /* one search for all rows with the same least weight */
@@ -150,11 +152,24 @@ template <int dtype, int C> struct tb_pipe {
         }
         for (; turn.row < end; go_on(turn)) {
             if (turn.row) tb_wait_row(&s.placed, turn.row);
-            if (turn.filling) tb_wait_here(&s.empty[turn.place], turn.filling - 1 & 1);
+            if (S::EMPTIES == 1) await_empty(turn, 0);
             const bool wait = !turn.filling && turn.row >= ahead;
             fill_row(s.row[turn.row % TB_PIPE_KNOWN], turn, wait ? &arriving : nullptr);
             if (wait) go_on(arriving);
         }
+    }
+
+    /* Until the last row's part in a place is done with. */
+    TB_MEMBER void await_empty(const tb_pipe_turn &turn, int part) const
+    {
+        if (turn.filling) tb_wait_here(&s.empty[part][turn.place], turn.filling - 1 & 1);
+    }
+
+    /* Where vector `vector` of the block's share lies: where chunks have room for twice as much, each is in
+     * the second half of its own. */
+    static TB_MEMBER uint32_t spot(uint32_t vector, uint32_t share)
+    {
+        return S::ROOM > 1 ? vector + (vector / share + 1) * share : vector;
     }
 
     /* The block's share of a row, an end filled up with -inf, part by part, each when that of an earlier row
@@ -170,25 +185,29 @@ template <int dtype, int C> struct tb_pipe {
         if (first < slice.whole_first || end > slice.whole_end || end % 32) {
             const uint32_t beyond = end + lane;
             wrote = first < end;
+            if (S::EMPTIES > 1)
+                for (int i = 0; i < S::EMPTIES; i++) await_empty(turn, i);
             if (wrote && end == slice.end && beyond < (end + 31) / 32 * 32)
-                to[beyond - first] = make_uint4(none, none, none, none);
+                to[spot(beyond - first, row.share)] = make_uint4(none, none, none, none);
             if (wrote && lane == 0 && first < slice.whole_first)
-                to[0] = tb_load_edge<dtype>(slice.base, 0u - slice.shift, slice.length);
+                to[spot(0, row.share)] = tb_load_edge<dtype>(slice.base, 0u - slice.shift, slice.length);
             if (wrote && lane == 0 && end > slice.whole_end && slice.whole_end >= slice.whole_first)
-                to[slice.whole_end - first] =
+                to[spot(slice.whole_end - first, row.share)] =
                     tb_load_edge<dtype>(slice.base + (size_t)slice.whole_end * 16,
                                         slice.whole_end * width - slice.shift, slice.length);
             __syncwarp();
         }
 #pragma unroll 1
-        for (int i = arriving ? 0 : TB_PIPE_LOOKERS - 1; i < TB_PIPE_LOOKERS; i++) {
+        for (int i = arriving || S::EMPTIES > 1 ? 0 : TB_PIPE_LOOKERS - 1; i < TB_PIPE_LOOKERS; i++) {
+            if (S::EMPTIES > 1) await_empty(turn, i);
             if (arriving) tb_wait_here(&s.filled[i][arriving->place], arriving->filling & 1);
-            if (arriving ? lane != i : lane >= TB_PIPE_LOOKERS) continue;
-            const uint32_t part = first + share / TB_PIPE_LOOKERS * lane,
+            if (arriving || S::EMPTIES > 1 ? lane / COPIES != i : lane / COPIES >= TB_PIPE_LOOKERS) continue;
+            const uint32_t size = share / (TB_PIPE_LOOKERS * COPIES), part = first + size * lane,
                            inner = max(part, slice.whole_first),
-                           inner_end = min(min(end, part + share / TB_PIPE_LOOKERS), slice.whole_end);
-            tb_copy_in(to + (inner - first), slice.base + (size_t)inner * 16,
-                       inner < inner_end ? (inner_end - inner) * 16 : 0, &s.filled[lane][turn.place]);
+                           inner_end = min(min(end, part + size), slice.whole_end);
+            tb_copy_in(to + (inner - first) + (S::ROOM - 1) * row.share * (lane + 1),
+                       slice.base + (size_t)inner * 16, inner < inner_end ? (inner_end - inner) * 16 : 0,
+                       &s.filled[lane / COPIES][turn.place]);
         }
         __syncwarp();
         if (wrote) tb_writes_before_copies();
@@ -198,24 +217,37 @@ template <int dtype, int C> struct tb_pipe {
     TB_MEMBER void look(uint32_t looker)
     {
         for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; go_on(turn)) {
-            const uint32_t at = turn.row % TB_PIPE_RING, share = row_at(&s.placed, turn.row).share * CHUNKS,
-                           first = share * (rank * TB_PIPE_LOOKERS + looker),
-                           end = s.row[turn.row % TB_PIPE_KNOWN].slice.end,
-                           groups = first < end ? (min(share, end - first) + 31) / 32 : 0;
-            uint4 *part = room_of(turn) + share * looker + lane;
+            const uint32_t at = turn.row % TB_PIPE_RING, share = row_at(&s.placed, turn.row).share,
+                           end = s.row[turn.row % TB_PIPE_KNOWN].slice.end;
             tb_wait_here(&s.filled[looker][turn.place], turn.filling & 1);
+            auto each_piece = [&](auto visit) {
+                if constexpr (COPIES == 1)
+                    visit(room_of(turn) + share * CHUNKS * looker + lane,
+                          groups_of(looker * CHUNKS, share, end, CHUNKS));
+                else
+#pragma unroll 1
+                    for (uint32_t c = looker * CHUNKS; c < (looker + 1) * CHUNKS; c++)
+                        visit(room_of(turn) + spot(c * share, share) + lane, groups_of(c, share, end));
+            };
+            float top = -LAW_INF;
+            auto take = [&](const uint4 *piece, uint32_t groups) {
+                top = tb_max_nan(top, greatest_of(piece, groups));
+            };
             uint32_t status = 0;
-            float top = greatest_of(part, groups);
+            each_piece(take);
             if (__any_sync(TB_WHOLE_WARP, law_isnan(top))) {
                 status = TOMBOLA_ROW_NAN;
+                each_piece([&](uint4 *piece, uint32_t groups) {
 #pragma unroll 1
-                for (uint32_t j = 0; j < groups; j++) {
-                    uint4 v[1] = {part[j * 32]};
-                    tb_drop_nan<dtype, 1>(v);
-                    part[j * 32] = v[0];
-                }
+                    for (uint32_t j = 0; j < groups; j++) {
+                        uint4 v[1] = {piece[j * 32]};
+                        tb_drop_nan<dtype, 1>(v);
+                        piece[j * 32] = v[0];
+                    }
+                });
                 tb_writes_before_copies();
-                top = greatest_of(part, groups);
+                top = -LAW_INF;
+                each_piece(take);
             }
             const uint32_t key = tb_warp_max(law_key(top));
             if (looker == 0 && lane == 0) tb_mail_expect(&s.mail_maximum[at], S::LOOKS * 8);
@@ -229,14 +261,15 @@ template <int dtype, int C> struct tb_pipe {
 
     TB_MEMBER float greatest_of(const uint4 *part, uint32_t groups)
     {
+        constexpr int U = COPIES == 1 ? 8 : 4;
         float top = -LAW_INF;
         uint32_t j = 0;
 #pragma unroll 1
-        for (; j + 8 <= groups; j += 8) {
-            uint4 v[8];
+        for (; j + U <= groups; j += U) {
+            uint4 v[U];
 #pragma unroll
-            for (int k = 0; k < 8; k++) v[k] = part[(j + k) * 32];
-            top = tb_max_nan(top, tb_tile_max<dtype, 8>(v));
+            for (int k = 0; k < U; k++) v[k] = part[(j + k) * 32];
+            top = tb_max_nan(top, tb_tile_max<dtype, U>(v));
         }
 #pragma unroll 1
         for (; j < groups; j++) {
@@ -246,11 +279,11 @@ template <int dtype, int C> struct tb_pipe {
         return top;
     }
 
-    /* Groups of 32 vectors of one of the block's chunks. */
-    TB_MEMBER uint32_t groups_of(uint32_t chunk, uint32_t share, uint32_t end) const
+    /* Groups of 32 vectors of one or some of the block's chunks. */
+    TB_MEMBER uint32_t groups_of(uint32_t chunk, uint32_t share, uint32_t end, uint32_t chunks = 1) const
     {
         const uint32_t first = share * (rank * TB_PIPE_WARPS + chunk);
-        return first < end ? (min(share, end - first) + 31) / 32 : 0;
+        return first < end ? (min(share * chunks, end - first) + 31) / 32 : 0;
     }
 
     /* ---- the warp that decides what weights of a row are ---- */
@@ -280,11 +313,13 @@ template <int dtype, int C> struct tb_pipe {
                                  kind,
                                  row.slice.end,
                                  row.share};
+                if constexpr (!S::DRAWS) s.found[at] = make_uint2(greatest, status);
                 tb_mail_arrive(&s.decided[at]);
             }
-            if (rank == 0 && lane == 0) {
+            if constexpr (S::DRAWS) {
                 const uint32_t place = i / C % S::DRAWN;
-                tb_mail_8(&s.drawn[place], (int)(i % C), greatest, status, &s.mail_mass[place]);
+                if (rank == 0 && lane == 0)
+                    tb_mail_8(&s.drawn[place], (int)(i % C), greatest, status, &s.mail_mass[place]);
             }
         }
     }
@@ -328,7 +363,7 @@ template <int dtype, int C> struct tb_pipe {
                 lowest = tb_warp_min(seen.w);
             }
             __syncwarp();
-            if (lane == 0) tb_mail_arrive(&s.empty[turn.place]);
+            if (lane == 0) tb_mail_arrive(&s.empty[0][turn.place]);
         }
         tell(rows - 1, mass, kept, lowest);
     }
@@ -400,7 +435,7 @@ template <int dtype, int C> struct tb_pipe {
     }
 
     /* ---- the warp that draws ---- */
-    TB_MEMBER void draw(uint32_t drawer)
+    TB_MEMBER void finish(uint32_t drawer)
     {
         uint32_t given = 0;
         for (uint32_t turn = drawer; turn * C + rank < rows; turn += S::DRAWERS) {
@@ -428,6 +463,8 @@ template <int dtype, int C> struct tb_pipe {
         const tb_pipe_kind kind = tb_pipe_kind_of(row, greatest);
         if (greatest == TB_KEY_POS_INF) status |= TOMBOLA_ROW_POS_INF;
         const float maximum = law_key_value(greatest);
+        if (kind == TB_PIPE_VOID && params.part == TB_CUDA_RAW_LOGPROBS)
+            return tb_write_raw_logprobs<dtype>(call, index, row.slice, maximum, row.scale, 0);
         if (kind == TB_PIPE_VOID) {
             tb_fast_result none = {-1,   0, 0, row.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY,
                                    0.0f, 0};
@@ -458,6 +495,8 @@ template <int dtype, int C> struct tb_pipe {
         kept = tb_warp_sum(kept);
         uint64_t upto = tb_warp_scan64(all);
         const uint64_t total = __shfl_sync(TB_WHOLE_WARP, upto, 31);
+        if (params.part == TB_CUDA_RAW_LOGPROBS)
+            return tb_write_raw_logprobs<dtype>(call, index, row.slice, maximum, row.scale, total);
         uint64_t position = law_draw_position(row.random, total);
         int who = __ffs(__ballot_sync(TB_WHOLE_WARP, upto > position)) - 1;
         uint64_t from = upto - all;
@@ -518,25 +557,26 @@ template <int dtype, int C> struct tb_pipe {
     }
 };
 
-template <int dtype, int C> TB_DEV void tb_flat_pipe(const tb_cuda_params &params)
+/* By the cluster's threads: P is tb_pipe, or what extends it. */
+template <class P> TB_DEV void tb_run_pipe(const tb_cuda_params &params)
 {
-    typedef tb_pipe_shared<C> S;
-    constexpr uint32_t width = tb_fast_vector<dtype>::width, bytes = (sizeof(S) + 127) / 128 * 128;
+    typedef typename P::shared S;
+    constexpr int C = P::C;
+    constexpr uint32_t width = P::width, bytes = (sizeof(S) + 127) / 128 * 128;
     S &s = *(S *)tb_flat_bytes;
     const int warp = threadIdx.x >> 5;
     const int lane = threadIdx.x & 31;
     /* a row need not begin at a vector */
     const uint32_t vectors = (uint32_t)(params.call.vocab_size + width - 1) / width + 1,
-                   slot = ((vectors + S::WARPS - 1) / S::WARPS + 31) / 32 * (32 * TB_PIPE_WARPS);
+                   slot = ((vectors + S::WARPS - 1) / S::WARPS + 31) / 32 * (32 * TB_PIPE_WARPS) * S::ROOM;
     const uint32_t slots = min((tb_dynamic_shared_bytes() - bytes) / (slot * 16), (uint32_t)TB_PIPE_SLOTS);
     constexpr int COPIES = TB_PIPE_WARPS + TB_PIPE_LOOKERS, AHEAD = COPIES + 1, DECIDES = AHEAD + 1,
-                  DRAWS = DECIDES + 1;
+                  FINISHES = DECIDES + 1;
     const uint32_t cluster = blockIdx.x / C, clusters = gridDim.x / C;
-    tb_pipe<dtype, C> pipe = {
-        params,  s,       (uint4 *)(tb_flat_bytes + bytes),
-        slot,    slots,   (int)(blockIdx.x % C),
-        lane,    warp,    ((uint32_t)params.call.rows - cluster + clusters - 1) / clusters,
-        cluster, clusters};
+    P pipe = {params,  s,       (uint4 *)(tb_flat_bytes + bytes),
+              slot,    slots,   (int)(blockIdx.x % C),
+              lane,    warp,    ((uint32_t)params.call.rows - cluster + clusters - 1) / clusters,
+              cluster, clusters};
     tb_pipe_turn asked = {0, 0, 0}, arriving = asked;
     uint32_t ahead = 1;
     /* The first row is asked for before all else. */
@@ -547,7 +587,7 @@ template <int dtype, int C> TB_DEV void tb_flat_pipe(const tb_cuda_params &param
                 if (lane == 0) tb_publish(&s.placed, min(pipe.rows, TB_PIPE_KNOWN));
                 ahead = max(TB_PIPE_ASKED / (slot * 16), 1u);
             } else {
-                if (lane < TB_PIPE_LOOKERS) tb_mail_init(&s.filled[lane][0], 1);
+                if (lane < TB_PIPE_LOOKERS) tb_mail_init(&s.filled[lane][0], P::COPIES);
                 tb_mail_init_done();
                 tb_wait_for_inputs();
                 __syncwarp();
@@ -556,21 +596,23 @@ template <int dtype, int C> TB_DEV void tb_flat_pipe(const tb_cuda_params &param
         }
         if (all) break;
         if (warp < TB_PIPE_LOOKERS) {
-            if (lane > 0 && lane < TB_PIPE_SLOTS) tb_mail_init(&s.filled[warp][lane], 1);
+            if (lane > 0 && lane < TB_PIPE_SLOTS) tb_mail_init(&s.filled[warp][lane], P::COPIES);
         } else if (warp == TB_PIPE_LOOKERS) {
             if (lane < TB_PIPE_RING) tb_mail_init(&s.mail_maximum[lane], 1);
         } else if (warp == TB_PIPE_LOOKERS + 1) {
-            if (lane < TB_PIPE_KNOWN / TB_PIPE_GROUP) tb_mail_init(&s.free[lane], TB_PIPE_WARPS + S::DRAWERS);
-            if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.empty[lane], TB_PIPE_WARPS);
+            if (lane < TB_PIPE_KNOWN / TB_PIPE_GROUP) tb_mail_init(&s.free[lane], S::DONE_WITH_ROW);
+            if (lane < S::EMPTIES * TB_PIPE_SLOTS) tb_mail_init(&s.empty[0][lane], S::DONE_WITH_PLACE);
         } else if (warp == TB_PIPE_LOOKERS + 2) {
             if (lane < TB_PIPE_RING) tb_mail_init(&s.decided[lane], 1 + TB_PIPE_LOOKERS);
-        } else if (warp == DRAWS) {
-            if (lane < S::DRAWN) tb_mail_init(&s.mail_mass[lane], 1);
+        } else if (warp == FINISHES) {
+            if (lane < S::MASSES) tb_mail_init(&s.mail_mass[lane], 1);
+            if constexpr (!S::DRAWS)
+                if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.weighed[lane], TB_PIPE_WARPS);
             if (lane == 0) s.placed = s.known = 0;
         }
         __syncwarp();
         if (lane == 0) tb_mail_init_done();
-        if (warp == DRAWS && lane < S::DRAWN) tb_mail_expect(&s.mail_mass[lane], S::MASS_BYTES);
+        if (warp == FINISHES && lane < S::MASSES) tb_mail_expect(&s.mail_mass[lane], S::MASS_BYTES);
         __syncthreads();
         tb_cluster_arrive_relaxed<C>();
         tb_wait_for_inputs();
@@ -580,7 +622,7 @@ template <int dtype, int C> TB_DEV void tb_flat_pipe(const tb_cuda_params &param
     if (warp < TB_PIPE_WARPS) pipe.weigh();
     if (warp >= TB_PIPE_WARPS && warp < COPIES) pipe.look((uint32_t)(warp - TB_PIPE_WARPS));
     if (warp == DECIDES) pipe.decide();
-    if (warp >= DRAWS) pipe.draw((uint32_t)(warp - DRAWS));
+    if (warp >= FINISHES) pipe.finish((uint32_t)(warp - FINISHES));
     /* A block has waited for all messages to it, so none is on its way to one that has ended. */
 }
 

@@ -51,7 +51,10 @@ typedef struct __align__(16) tb_pipe_verdict
 tb_pipe_verdict;
 
 template <int C> struct tb_pipe_shared {
-    static constexpr int WARPS = C * TB_PIPE_WARPS;   /* of a row: its chunks */
+    static constexpr bool DRAWS = true;
+    static constexpr int ROOM = 1;                  /* for a row, of what it takes */
+    static constexpr int EMPTIES = 1;               /* parts of it that are done with, one after the other */
+    static constexpr int WARPS = C * TB_PIPE_WARPS; /* of a row: its chunks */
     static constexpr int LOOKS = C * TB_PIPE_LOOKERS; /* words that a row's maximum is the greatest of */
     static_assert(TB_PIPE_KNOWN == 32, "a row a lane");
     static constexpr int DRAWN = TB_PIPE_KNOWN / C; /* rows that wait for a block to draw them */
@@ -59,6 +62,10 @@ template <int C> struct tb_pipe_shared {
     /* Warps that draw: a draw takes several times as long as a row's turn. */
     static constexpr int DRAWERS = TB_PIPE_DRAWERS(C), THREADS = 32 * (TB_PIPE_OTHERS + DRAWERS);
     static constexpr uint32_t MASS_BYTES = WARPS * 16 + 8;
+    /* Warps that are the last to use what is known of a row, and its place; rows whose masses are on their
+     * way. */
+    static constexpr int DONE_WITH_ROW = TB_PIPE_WARPS + DRAWERS, DONE_WITH_PLACE = TB_PIPE_WARPS,
+                         MASSES = DRAWN;
     uint2 maximum[TB_PIPE_RING][LOOKS]; /* key, status */
     tb_pipe_row row[TB_PIPE_KNOWN];
     tb_pipe_verdict verdict[TB_PIPE_RING];
@@ -67,7 +74,7 @@ template <int C> struct tb_pipe_shared {
     /* mbarriers; setting one up takes some 50 clocks, so they are few */
     uint64_t mail_maximum[TB_PIPE_RING], decided[TB_PIPE_RING], mail_mass[DRAWN],
         free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
-    uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[TB_PIPE_SLOTS];
+    uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[EMPTIES][TB_PIPE_SLOTS];
 };
 
 /* Waits for what the block's own threads, or its copies, have done. */

@@ -81,11 +81,16 @@ TB_DEV float tb_power_of_two(float u, float step)
     return law_float((law_bits(m) << 23) + law_bits(q));
 }
 
-TB_DEV void tb_weigh_scaled(float u, float step, uint32_t *high, uint32_t *low)
+TB_DEV void tb_split_power(float e, uint32_t *high, uint32_t *low)
 {
-    const float e = tb_power_of_two(u, step), upper = __fadd_rz(e, 8.0f);
+    const float upper = __fadd_rz(e, 8.0f);
     *high = law_bits(upper);
     *low = law_bits(__fadd_rz(e, (8.0f + 0x1p-17f) - upper));
+}
+
+TB_DEV void tb_weigh_scaled(float u, float step, uint32_t *high, uint32_t *low)
+{
+    tb_split_power(tb_power_of_two(u, step), high, low);
 }
 
 /* For -64 <= t <= 0. */
@@ -120,13 +125,18 @@ struct tb_weight_sum {
     /* Both of two weights, of u and u2 as in tb_weigh_scaled with the step -64. */
     TB_MEMBER void add(float u, float u2)
     {
+        add_powers(tb_power_of_two(u, -64.0f), tb_power_of_two(u2, -64.0f));
+    }
+    /* The same of their E(t). */
+    TB_MEMBER void add_powers(float e, float e2)
+    {
 #if TB_DOUBLE_SUMS
-        even = __dadd_rz(even, (double)tb_power_of_two(u, -64.0f));
-        odd = __dadd_rz(odd, (double)tb_power_of_two(u2, -64.0f));
+        even = __dadd_rz(even, (double)e);
+        odd = __dadd_rz(odd, (double)e2);
 #else
         uint32_t h, l, h2, l2;
-        tb_weigh_scaled(u, -64.0f, &h, &l);
-        tb_weigh_scaled(u2, -64.0f, &h2, &l2);
+        tb_split_power(e, &h, &l);
+        tb_split_power(e2, &h2, &l2);
         high += h + h2;
         low += l + l2;
         count += 2;
@@ -176,7 +186,7 @@ TB_DEV void tb_fast_parse_here(const tb_cuda_params &params, bool located, int64
     int lane = (int)tb_lane(), kind = 0, k = 0;
     float value = 0.0f;
     bool bad = !located || slot < 0;
-    if (!bad && lane < call.step_count) {
+    if (!bad && lane < params.checked_steps) {
         const tombola_step &step = params.steps[lane];
         kind = step.kind;
         k = step.k_per_slot ? step.k_per_slot[slot] : step.k;
@@ -452,6 +462,14 @@ template <int dtype> TB_DEV float tb_element(const uint4 &v, int e)
     return law_float(e % 2 ? word & 0xffff0000u : word << 16);
 }
 
+/* The row's element `index`. */
+template <int dtype> TB_DEV float tb_fast_value(const tb_fast_slice &s, uint32_t index)
+{
+    const char *at = s.base + (size_t)(s.shift + index) * tb_fast_vector<dtype>::bytes;
+    const uint32_t bits = dtype == TOMBOLA_F32 ? *(const uint32_t *)at : *(const uint16_t *)at;
+    return tb_element<dtype>(make_uint4(bits, 0, 0, 0), 0);
+}
+
 /* Sum of 2^(x * c - r) over a tile: one rounding in each argument, ex2.approx, and a tree of depth
  * log2(elements), at most 5. Always the same bits for the same tile. */
 template <int dtype, int U> TB_DEV float tb_tile_sum(const uint4 (&v)[U], float c, float r)
@@ -517,9 +535,44 @@ TB_DEV void tb_fast_write(const tombola_call &call, int64_t index, const tb_fast
     if (call.ranks) call.ranks[index] = result.rank;
     if (call.kept_count) call.kept_count[index] = result.kept;
     if (call.kept_mass) call.kept_mass[index] = result.mass;
-    if (call.logprobs)
-        call.logprobs[index] =
-            result.token < 0 ? law_float(LAW_NAN_BITS) : law_logprob(result.t, result.mass);
+    if (call.logprobs || call.raw_logprobs) { /* which are the same: there is no chain */
+        const float logprob = result.token < 0 ? law_float(LAW_NAN_BITS) : law_logprob(result.t, result.mass);
+        if (call.logprobs) call.logprobs[index] = logprob;
+        if (call.raw_logprobs) call.raw_logprobs[index] = logprob;
+    }
+    if (call.entropy && result.token < 0) call.entropy[index] = law_float(LAW_NAN_BITS);
+}
+
+/* By one warp, in launches for raw log-probabilities: those of the token that another launch has drawn (none,
+ * and then there are none at all, where the row is bad or empty), of the greatest tokens and of given ones.
+ * All tokens together weigh `total`. */
+template <int dtype>
+static __device__ __noinline__ void tb_write_raw_logprobs(const tombola_call &call, int64_t index,
+                                                          const tb_fast_slice &slice, float maximum,
+                                                          float scale, uint64_t total)
+{
+    const int32_t token = call.tokens[index];
+    const bool infinite = maximum == LAW_INF;
+    auto logprob = [&](int32_t id) {
+        const float x = tb_fast_value<dtype>(slice, (uint32_t)id);
+        if (!(x >= (infinite ? LAW_INF : TB_LEAST))) return -LAW_INF;
+        return law_logprob(infinite ? 0.0f : law_exponent(x, maximum, scale), total);
+    };
+    const float none = law_float(LAW_NAN_BITS);
+    if (call.raw_logprobs && tb_lane() == 0) call.raw_logprobs[index] = token < 0 ? none : logprob(token);
+    if (call.top_logprobs)
+        for (int64_t i = tb_lane(); i < call.top_count; i += 32) {
+            const int32_t id = call.top_ids[index * call.top_count + i];
+            call.top_logprobs[index * call.top_count + i] = token < 0 ? none
+                                                            : id < 0  ? -LAW_INF
+                                                                      : logprob(id);
+        }
+    if (call.given_raw_logprobs)
+        for (int64_t i = tb_lane(); i < call.given_count; i += 32) {
+            const int32_t id = call.given_ids[index * call.given_count + i];
+            const bool inside = token >= 0 && id >= 0 && (uint32_t)id < slice.length;
+            call.given_raw_logprobs[index * call.given_count + i] = inside ? logprob(id) : none;
+        }
 }
 
 /* By the first `threads` threads of a block: an empty or bad row. */

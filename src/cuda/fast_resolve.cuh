@@ -8,6 +8,7 @@
 #define TB_CUDA_FAST_RESOLVE_CUH
 
 #include "fast_candidates.cuh"
+#include "fast_entropy.cuh"
 
 /* A token of a list in shared memory, whether it is needed or not: the compiler would wait for what decides
  * that first. */
@@ -126,6 +127,21 @@ static __device__ __noinline__ void tb_write_few_ids(const tombola_call &call, i
     for (int64_t i = kept + lane; i < call.kept_capacity; i += 32) ids[i] = -1;
 }
 
+/* By one warp, of what is drawn from: the marked ones of many tokens, or of few those that weigh something.
+ */
+template <class S>
+static __device__ __noinline__ void tb_entropy_of_list(const tombola_call &call, int64_t row, bool many,
+                                                       int n, float scale, float maximum, uint64_t mass)
+{
+    const S &s = *(const S *)tb_fast_bytes;
+    tb_write_entropy(call, row, n, maximum, scale, mass, [&](int i, uint64_t *weight) {
+        const tb_fast_token token = many ? s.token[i] : s.pair[i];
+        *weight = many ? token.index & TB_KEPT ? token.weight : 0
+                       : token.weight & (((uint64_t)1 << TB_PAIR_GREATER) - 1);
+        return law_key_value(token.key);
+    });
+}
+
 /* The draw among the n tokens, up to TB_FEW, in s.pair, and the outputs; `scale` is 0 where all weigh the
  * same. By one warp. */
 template <class S>
@@ -167,6 +183,7 @@ TB_DEV void tb_draw_few(const tombola_call &call, int64_t row, uint32_t status, 
         tb_fast_write(call, row, result);
     }
     if (call.kept_ids) tb_write_few_ids<S>(call, row, n, result.kept);
+    if (call.entropy) tb_entropy_of_list<S>(call, row, false, n, scale, maximum, result.mass);
 }
 
 /* ---- many candidates ---- */

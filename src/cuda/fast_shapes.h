@@ -28,4 +28,10 @@
 #define TB_PIPE_OTHERS (TB_PIPE_WARPS + TB_PIPE_LOOKERS + 3) /* and one that copies, looks ahead, decides */
 #define TB_PIPE_DRAWERS(blocks) ((blocks) > 2 ? 1 : 2)       /* warps that draw */
 
+#define TB_WHOLE_PIPE_C2_BYTES 9216 /* of softmax, likewise */
+#define TB_WHOLE_PIPE_C4_BYTES 9216
+#define TB_WHOLE_PIPE_C8_BYTES 12288
+#define TB_WHOLE_PIPE_C16_BYTES 18432
+#define TB_WHOLE_PIPE_WRITERS 4 /* warps that write */
+
 #endif

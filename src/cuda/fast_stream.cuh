@@ -479,6 +479,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
             first = tb_warp_min(first);
             tb_fast_result result = {(int32_t)first, 1, (int)tb_warp_sum(pushed), status, 0.0f, LAW_ONE};
             if (tid == 0) tb_fast_write(call, row, result);
+            if (tid == 0 && call.entropy) call.entropy[row] = law_entropy({0, 0}, LAW_ONE);
             if (call.kept_ids)
                 for (int64_t i = tid; i < call.kept_capacity; i += TB_FINISHERS)
                     call.kept_ids[row * call.kept_capacity + i] = i ? -1 : (int32_t)first;
@@ -589,6 +590,8 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
     if (many) {
         const tb_fast_result result = {0, (int32_t)kept, 0, status, 0.0f, mass};
         tb_draw_kept<S>(call, row, result, n, bin_sums, shift, flat ? 0.0f : c, maximum);
+        if (call.entropy && warp == 0)
+            tb_entropy_of_list<S>(call, row, true, n, flat ? 0.0f : c, maximum, mass);
     } else if (warp == 0) {
         tb_draw_few<S>(call, row, status, n, flat ? 0.0f : c, maximum);
     }

@@ -341,6 +341,21 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             for (int i = lane; i < ROW_WARPS; i += 32) rank += word->warp[i].x;
             result.rank = (int32_t)tb_warp_sum(rank);
         }
+        if (call.entropy) {
+            law_entropy_sum sum = {0, 0};
+            if (!flat) {
+                const law_entropy_sum mine = W::entropy_sum(floor);
+                word = W::say(words, make_uint4((uint32_t)mine.low, 0, (uint32_t)mine.high,
+                                                (uint32_t)(mine.high >> 32)));
+                for (int i = lane; i < ROW_WARPS; i += 32) {
+                    const uint4 said = word->warp[i];
+                    sum.low += said.x;
+                    sum.high += (uint64_t)said.w << 32 | said.z;
+                }
+                sum = tb_warp_entropy(sum);
+            }
+            if (W::block() == 0 && tid == 0) call.entropy[row] = law_entropy(sum, kept_mass);
+        }
         if (!drawn.mine) return;
         if (!flat) result.t = law_exponent(drawn.x, s.maximum, s.scale);
         tb_fast_write(call, row, result);

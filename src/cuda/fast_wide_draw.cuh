@@ -137,6 +137,38 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP> {
         return tb_warp_sum(n);
     }
 
+    /* The sum for the entropy over this warp's kept tokens. */
+    static __device__ __noinline__ law_entropy_sum entropy_sum(uint64_t floor)
+    {
+        const shared &s = W::all();
+        const float floor_x = law_key_value(tb_place_key(floor)), maximum = s.maximum, scale = s.scale;
+        const uint32_t floor_last = tb_place_index(floor);
+        /* of the weights' digits by the factors, which have 27 bits at most */
+        uint64_t high = 0, low = 0;
+#pragma unroll 1
+        for (int i = 0; i < W::PIECES; i++) {
+            const chunk c = W::piece_of(s.slice, W::number(i));
+#pragma unroll 2
+            for (int j = 0; j < c.loads; j++) {
+                const uint4 v = W::fetch(c, j);
+                const uint32_t first = (c.first + (uint32_t)j * 32 + tb_lane()) * width - s.slice.shift;
+#pragma unroll
+                for (int e = 0; e < width; e++) {
+                    const float x = tb_element<dtype>(v, e);
+                    const bool kept = keeps(floor_x, floor_last, x, first + (uint32_t)e);
+                    const float t = kept ? fmaxf(law_exponent(x, maximum, scale), -64.0f) : -64.0f;
+                    uint32_t h, l;
+                    tb_weigh(t, &h, &l);
+                    const uint32_t factor = law_entropy_factor(t);
+                    high += (uint64_t)(h - TB_HIGH_BIAS) * factor;
+                    low += (uint64_t)(l - TB_LOW_BIAS) * factor;
+                }
+            }
+        }
+        low += (high & 0xfff) << 20;
+        return tb_warp_entropy({low & 0xffffffffu, (high >> 12) + (low >> 32)});
+    }
+
     /* This warp's kept tokens, of which each of the words' pieces has so many. */
     static __device__ __noinline__ void write_ids(const typename W::words *word, int32_t *ids,
                                                   int64_t capacity, uint64_t floor)

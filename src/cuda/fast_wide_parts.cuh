@@ -5,6 +5,7 @@
 #ifndef TB_CUDA_FAST_WIDE_PARTS_CUH
 #define TB_CUDA_FAST_WIDE_PARTS_CUH
 
+#include "fast_entropy.cuh"
 #include "fast_shared.cuh"
 
 extern __shared__ __align__(128) unsigned char tb_wide_bytes[];

@@ -6,10 +6,22 @@
 
 #include <tombola.h>
 
+/* What of a call a launch serves, in this order: masked logits may be written over the logits. */
+typedef enum tb_cuda_part {
+    TB_CUDA_WHOLE_CALL,
+    TB_CUDA_DRAW,
+    TB_CUDA_TOP,          /* the greatest tokens, in order */
+    TB_CUDA_RAW_LOGPROBS, /* of what was drawn, of the greatest tokens, of given ones */
+    TB_CUDA_ROWS,         /* probabilities, masked logits */
+    TB_CUDA_PARTS
+} tb_cuda_part;
+
 typedef struct tb_cuda_params {
     tombola_call call;                     /* pointers are device memory; call.steps means nothing here */
-    tombola_step steps[TOMBOLA_MAX_STEPS]; /* [call.step_count]; their per-slot arrays are device memory */
-    void *workspace;                       /* aligned to 256 bytes; what for, says plan.c */
+    tombola_step steps[TOMBOLA_MAX_STEPS]; /* [checked_steps]; their per-slot arrays are device memory */
+    int32_t part;                          /* tb_cuda_part, which `call` is */
+    int32_t checked_steps; /* of these the first call.step_count are applied; a row is bad if one of all is */
+    void *workspace;       /* aligned to 256 bytes; what for, says plan.c */
 } tb_cuda_params;
 
 #endif

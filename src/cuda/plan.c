@@ -33,6 +33,7 @@ typedef struct fast_kernel {
     unsigned blocks, threads; /* blocks of a row */
     unsigned shared_bytes;
     bool staged; /* a block keeps its share of the row in shared memory: tiles of 2048 vectors */
+    bool widens; /* and has room there for an f32 for each element */
 } fast_kernel;
 
 #define NAMES(name)                                                                                          \
@@ -112,15 +113,22 @@ static fast_chain read_chain(const tombola_call *call)
     return chain;
 }
 
+/* Whether the flat kernels do; else the streaming ones, which go on with rows of which many tokens are kept.
+ */
+static bool flat_serves(const tombola_call *call, const fast_chain *chain)
+{
+    return (!chain->filtered || (chain->only_min_p && !call->total_mass)) && !call->ranks &&
+           !call->kept_ids && !call->entropy;
+}
+
 static bool fast_serves(const tombola_call *call, const fast_chain *chain)
 {
     if (call->kind != TOMBOLA_LOGITS || call->method != TOMBOLA_EXACT || call->draws != 1 || !chain->served)
         return false;
-    if (call->raw_logprobs || call->probabilities || call->masked_logits || call->entropy || call->top_ids ||
-        call->top_logprobs || call->given_logprobs || call->given_raw_logprobs)
+    if ((call->raw_logprobs && call->step_count) || call->probabilities || call->masked_logits ||
+        call->top_ids || call->top_logprobs || call->given_logprobs || call->given_raw_logprobs)
         return false;
-    if (chain->filtered) return !call->total_mass;
-    return !call->ranks && !call->kept_ids;
+    return flat_serves(call, chain) || !call->total_mass;
 }
 
 static int64_t vectors_of(const tombola_call *call)
@@ -131,7 +139,7 @@ static int64_t vectors_of(const tombola_call *call)
 
 static bool is_pipe(const fast_kernel *kernel)
 {
-    return kernel >= &fast_kernels[FLAT_PIPE_C2] && kernel <= &fast_kernels[FLAT_PIPE_C16];
+    return strstr(kernel->name, "_pipe_") != NULL;
 }
 
 /* Clusters of the pipelined flat kernel that are resident, one block a multiprocessor: 66, 30, 15, 7 of 132,
@@ -151,6 +159,7 @@ static int64_t pipe_slots(const tb_cuda_device *device, const fast_kernel *kerne
 {
     int64_t warps = kernel->blocks * TB_PIPE_WARPS, clusters = pipe_clusters(device, kernel);
     *slot_bytes = ((vectors_of(call) + warps - 1) / warps + 31) / 32 * 512 * TB_PIPE_WARPS;
+    if (kernel->widens && call->dtype != TOMBOLA_F32) *slot_bytes *= 2;
     int64_t slots = (device->shared_bytes - (int64_t)kernel->shared_bytes) / *slot_bytes,
             turns = (call->rows + clusters - 1) / clusters;
     if (slots > turns) slots = turns;
@@ -184,20 +193,33 @@ static bool fast_fits(const tb_cuda_device *device, const fast_kernel *kernel, c
  * first row's arrival and the last row's draw, with which nothing overlaps, as two more shares (measured). */
 #define PIPE_TURN_VECTORS 1500
 
-static int choose_pipe(const tb_cuda_device *device, const tombola_call *call)
+/* Of `count` kernels, those of fewer blocks first; NULL where none has room. */
+static const fast_kernel *choose_pipe(const tb_cuda_device *device, const tombola_call *call,
+                                      const fast_kernel *kernels, int count)
 {
-    int best = FAST_KERNELS;
+    const fast_kernel *best = NULL;
     int64_t best_time = 0;
-    for (int i = FLAT_PIPE_C16; i >= FLAT_PIPE_C2; i--) {
-        const fast_kernel *kernel = &fast_kernels[i];
+    for (const fast_kernel *kernel = kernels + count - 1; kernel >= kernels; kernel--) {
         if (!fast_fits(device, kernel, call)) continue;
         int64_t clusters = pipe_clusters(device, kernel), turns = (call->rows + clusters - 1) / clusters,
                 bytes, share = vectors_of(call) / kernel->blocks,
                 time = turns * (PIPE_TURN_VECTORS + share) + 2 * share;
         if (pipe_slots(device, kernel, call, &bytes) < (turns < 2 ? turns : 2)) continue;
-        if (best == FAST_KERNELS || time <= best_time) best = i, best_time = time;
+        if (!best || time <= best_time) best = kernel, best_time = time;
     }
     return best;
+}
+
+static void add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                            const fast_kernel *kernel, const char *const names[3])
+{
+    const int64_t resident = is_pipe(kernel) ? pipe_clusters(device, kernel) : call->rows,
+                  teams = call->rows < resident ? call->rows : resident;
+    plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = names[call->dtype],
+                                                          .grid = (unsigned)teams * kernel->blocks,
+                                                          .threads = kernel->threads,
+                                                          .cluster = kernel->blocks,
+                                                          .shared_bytes = fast_shared(device, kernel, call)};
 }
 
 /* The kernel for a batch: many blocks a row where rows are few; enough of a row for each block. The numbers
@@ -214,14 +236,15 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         if (rows <= sms && vectors > 4 * 1024) order[n++] = C1_512R; /* one block a multiprocessor */
         order[n++] = vectors > 4 * 1024 || vectors <= 512 ? C1_512 : C1_256;
     } else {
-        const int pipe = choose_pipe(device, call);
+        const fast_kernel *pipe =
+            choose_pipe(device, call, &fast_kernels[FLAT_PIPE_C2], FAST_KERNELS - FLAT_PIPE_C2);
         const bool short_rows = call->vocab_size < 32000; /* shorter than the pipe was measured with */
         if (rows <= sms / (short_rows || vectors >= 12 * 1024 ? 16 : 32) && vectors >= 16 * 256)
             order[n++] = FLAT_C16;
         if (short_rows && rows <= 3 * (sms / 8 - 1) && vectors >= 8 * 256) order[n++] = FLAT_C8;
         if (short_rows && rows >= sms * 3 / 4 && (rows <= 2 * sms || vectors <= 4 * 1024))
             order[n++] = FLAT_C1;
-        if (pipe != FAST_KERNELS && vectors >= 8 * 256) order[n++] = pipe;
+        if (pipe && vectors >= 8 * 256) order[n++] = (int)(pipe - fast_kernels);
         if (vectors >= 8 * 256) order[n++] = FLAT_C8;
         order[n++] = FLAT_C1;
         order[n++] = FLAT_C8;
@@ -238,7 +261,7 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
     fast_chain chain = read_chain(call);
     if (!fast_serves(call, &chain)) return false;
     int choice = FAST_KERNELS;
-    const bool flat = !chain.filtered || (chain.only_min_p && !call->ranks && !call->kept_ids);
+    const bool flat = flat_serves(call, &chain);
     if (!forced) {
         choice = FAST_KERNELS;
         /* min_p alone: up to some rows the flat kernels are about as fast on rows that keep few tokens, and
@@ -246,23 +269,16 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
         const bool few_rows =
             device->major >= 9 && call->rows <= device->multiprocessors / 8 && vectors_of(call) >= 8 * 256;
         if (flat && (!chain.filtered || few_rows)) choice = choose_fast(device, call, false);
-        if (chain.filtered && choice == FAST_KERNELS) choice = choose_fast(device, call, true);
+        if (choice == FAST_KERNELS && !call->total_mass) choice = choose_fast(device, call, true);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
             if (!strcmp(forced, fast_kernels[i].name) && fast_fits(device, &fast_kernels[i], call))
                 choice = i;
-        if (choice < FLAT_C1 && !chain.filtered) return false;
+        if (choice < FLAT_C1 && call->total_mass) return false;
         if (choice >= FLAT_C1 && choice < FAST_KERNELS && !flat) return false;
     }
     if (choice == FAST_KERNELS) return false;
-    const fast_kernel *kernel = &fast_kernels[choice];
-    const int64_t resident = is_pipe(kernel) ? pipe_clusters(device, kernel) : call->rows,
-                  teams = call->rows < resident ? call->rows : resident;
-    plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = fast_names[choice][call->dtype],
-                                                          .grid = (unsigned)teams * kernel->blocks,
-                                                          .threads = kernel->threads,
-                                                          .cluster = kernel->blocks,
-                                                          .shared_bytes = fast_shared(device, kernel, call)};
+    add_fast_launch(plan, device, call, &fast_kernels[choice], fast_names[choice]);
     return true;
 }
 
@@ -346,6 +362,50 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
     return true;
 }
 
+/* ---- the pipelined kernels for softmax of many rows: logits, probabilities of all tokens, or of those that
+ * a min_p keeps ---- */
+
+#define SOFTMAX_FEW_ROWS 8
+#define SOFTMAX_THREADS (32 * (TB_PIPE_OTHERS + TB_WHOLE_PIPE_WRITERS))
+
+static const fast_kernel softmax_kernels[] = {
+    {"whole_pipe_c2", 2, SOFTMAX_THREADS, TB_WHOLE_PIPE_C2_BYTES, true, true},
+    {"whole_pipe_c4", 4, SOFTMAX_THREADS, TB_WHOLE_PIPE_C4_BYTES, true, true},
+    {"whole_pipe_c8", 8, SOFTMAX_THREADS, TB_WHOLE_PIPE_C8_BYTES, true, true},
+    {"whole_pipe_c16", 16, SOFTMAX_THREADS, TB_WHOLE_PIPE_C16_BYTES, true, true},
+};
+static const char *const softmax_names[][3] = {NAMES("whole_pipe_c2"), NAMES("whole_pipe_c4"),
+                                               NAMES("whole_pipe_c8"), NAMES("whole_pipe_c16")};
+
+static bool softmax_serves(const tombola_call *call)
+{
+    fast_chain chain = read_chain(call);
+    for (int32_t i = 0; i < call->step_count; i++)
+        if (call->steps[i].kind != TOMBOLA_TEMPERATURE && call->steps[i].kind != TOMBOLA_MIN_P) return false;
+    return call->kind == TOMBOLA_LOGITS && call->probabilities && !call->masked_logits && !call->kept_ids &&
+           !call->kept_count && !tb_wants_top(call) && chain.served && whole_serves(call);
+}
+
+/* Adds the one that is forced, or that suits the call, if any. */
+static bool add_softmax(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                        const char *forced)
+{
+    const int count = sizeof softmax_kernels / sizeof softmax_kernels[0];
+    if (device->shared_bytes <= TB_LARGE_BYTES || !softmax_serves(call)) return false;
+    const fast_kernel *kernel = NULL;
+    if (!forced) {
+        if (call->rows > SOFTMAX_FEW_ROWS && vectors_of(call) >= 8 * 256)
+            kernel = choose_pipe(device, call, softmax_kernels, count);
+    } else {
+        for (int i = 0; i < count; i++)
+            if (!strcmp(forced, softmax_kernels[i].name) && fast_fits(device, &softmax_kernels[i], call))
+                kernel = &softmax_kernels[i];
+    }
+    if (!kernel) return false;
+    add_fast_launch(plan, device, call, kernel, softmax_names[kernel - softmax_kernels]);
+    return true;
+}
+
 /* ---- the kernel for small kept sets over whole rows: a block a row, which reads it once ---- */
 
 /* Whether it is the better one: where rows are few, many blocks for each are, and for that many that need a
@@ -378,6 +438,49 @@ static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
                                                           .threads = threads,
                                                           .cluster = 1,
                                                           .shared_bytes = TB_PICK_BYTES};
+}
+
+static bool add_row_kernel(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                           unsigned whole_blocks, unsigned pick_threads, const char *forced)
+{
+    const bool pick = forced ? pick_threads > 0 : pick_suits(device, call);
+    if (pick && call->method == TOMBOLA_EXACT && tb_pick_kind(call, call->steps) != TB_PICK_NEVER) {
+        add_pick(plan, device, call, pick_threads);
+        return true;
+    }
+    if (add_softmax(plan, device, call, forced)) return true;
+    return (forced ? whole_blocks > 0 : whole_suits(device, call)) && whole_serves(call) &&
+           add_whole(plan, device, call, whole_blocks);
+}
+
+/* ---- a call in parts: a draw and more outputs than its kernel has ---- */
+
+/* All parts of the call, if each has a fast kernel; else none. */
+static bool add_parts(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                      const char *forced)
+{
+    if (!call->tokens || call->draws != 1 || (call->top_logprobs && !call->top_ids)) return false;
+    for (int part = TB_CUDA_DRAW; part < TB_CUDA_PARTS; part++) {
+        tombola_call of = tb_cuda_part_of(call, (tb_cuda_part)part);
+        bool added = false;
+        if (part == TB_CUDA_DRAW) {
+            added = add_fast(plan, device, &of, forced);
+        } else if (part == TB_CUDA_RAW_LOGPROBS) {
+            if (!of.raw_logprobs && !of.top_logprobs && !of.given_raw_logprobs) continue;
+            of.raw_logprobs = of.top_logprobs = of.given_raw_logprobs = NULL;
+            of.top_ids = NULL; /* a flat kernel serves it, as it would a draw */
+            added = add_fast(plan, device, &of, forced && !strncmp(forced, "flat_", 5) ? forced : NULL);
+        } else {
+            if (!tb_wants_top(&of) && !of.probabilities && !of.masked_logits) continue;
+            added = add_row_kernel(plan, device, &of, 0, 0, NULL);
+        }
+        if (!added) {
+            plan->launch_count = 0;
+            return false;
+        }
+        plan->launch[plan->launch_count - 1].part = (tb_cuda_part)part;
+    }
+    return true;
 }
 
 /* ---- the generic kernel: a block a row, or a cluster of blocks where rows are few ---- */
@@ -413,11 +516,23 @@ static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 }
 
 const char *const tb_cuda_variants[] = {
-    "generic",       "generic_c1",    "generic_c2",     "generic_c4",    "generic_c8",    "generic_c16",
-    "whole_c1",      "whole_c2",      "whole_c4",       "whole_c8",      "whole_c16",     "stream_c1_512",
-    "stream_c1_256", "stream_c2_512", "stream_c1_512r", "stream_c4_256", "stream_c8_256", "stream_c16_256",
-    "flat_c1_512",   "flat_c8_256",   "flat_c16_256",   "flat_pipe_c2",  "flat_pipe_c4",  "flat_pipe_c8",
-    "flat_pipe_c16", "pick_256",      "pick_512",       "pick_1024",     "rejection",     NULL,
+    "generic",        "generic_c1",
+    "generic_c2",     "generic_c4",
+    "generic_c8",     "generic_c16",
+    "whole_c1",       "whole_c2",
+    "whole_c4",       "whole_c8",
+    "whole_c16",      "stream_c1_512",
+    "stream_c1_256",  "stream_c2_512",
+    "stream_c1_512r", "stream_c4_256",
+    "stream_c8_256",  "stream_c16_256",
+    "flat_c1_512",    "flat_c8_256",
+    "flat_c16_256",   "flat_pipe_c2",
+    "flat_pipe_c4",   "flat_pipe_c8",
+    "flat_pipe_c16",  "whole_pipe_c2",
+    "whole_pipe_c4",  "whole_pipe_c8",
+    "whole_pipe_c16", "pick_256",
+    "pick_512",       "pick_1024",
+    "rejection",      NULL,
 };
 
 /* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
@@ -445,13 +560,10 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
                              : !strcmp(forced, "pick_512")  ? 512
                              : !strcmp(forced, "pick_1024") ? 1024
                                                             : 0;
-    const bool pick = forced ? threads > 0 : pick_suits(device, call);
-    if (pick && call->method == TOMBOLA_EXACT && tb_pick_kind(call, call->steps) != TB_PICK_NEVER) {
-        add_pick(&plan, device, call, threads);
-    } else if ((whole || (!forced && whole_suits(device, call))) && whole_serves(call) &&
-               add_whole(&plan, device, call, whole)) {
-        /* done */
-    } else if ((!forced || !usual) && add_fast(&plan, device, call, forced)) {
+    if (add_row_kernel(&plan, device, call, whole, threads, forced)) {
+        /* one kernel for all of it */
+    } else if ((!forced || !usual) &&
+               (add_fast(&plan, device, call, forced) || add_parts(&plan, device, call, forced))) {
         /* the fast kernels' */
     } else if (exact && (usual || blocks)) {
         add_generic(&plan, device, call, blocks);

@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+#include "params.h"
+
 typedef struct tb_cuda_device {
     int major, minor; /* compute capability */
     int multiprocessors;
@@ -18,17 +20,21 @@ typedef struct tb_cuda_device {
 
 typedef struct tb_cuda_launch {
     const char *kernel; /* its name in the module */
+    tb_cuda_part part;
     unsigned grid, threads, cluster;
     unsigned shared_bytes; /* dynamic */
 } tb_cuda_launch;
 
-#define TB_CUDA_MAX_LAUNCHES 4
+#define TB_CUDA_MAX_LAUNCHES TB_CUDA_PARTS /* the parts, and the offsets */
 
 typedef struct tb_cuda_plan {
     int launch_count;
     tb_cuda_launch launch[TB_CUDA_MAX_LAUNCHES];
     size_t workspace_bytes;
 } tb_cuda_plan;
+
+/* The part as a call: without the other parts' outputs, and without a chain where all tokens are meant. */
+tombola_call tb_cuda_part_of(const tombola_call *call, tb_cuda_part part);
 
 /* The variants that can be forced, NULL at the end. */
 extern const char *const tb_cuda_variants[];

@@ -67,7 +67,7 @@ TB_DEV void tb_gpu_resolve(const tb_cuda_params &params, int64_t index, tb_gpu_r
     int64_t slot = tb_gpu_slot(call, index);
     bool bad = !located || slot < 0;
     int lane = (int)tb_lane();
-    if (!bad && lane < call.step_count) {
+    if (!bad && lane < params.checked_steps) {
         const tombola_step &step = params.steps[lane];
         tb_gpu_step out;
         out.kind = step.kind;

@@ -347,7 +347,7 @@ TB_CALL void tb_whole_parse(const tb_cuda_params &params, bool located, int64_t 
     tb_whole_chain c = {TB_NO_COUNT, TB_NO_COUNT, 0.0f, 0.0f, 1.0f, 1.0f, !located || slot < 0};
     int lane = (int)tb_lane(), kind = 0, k = 0;
     float value = 0.0f;
-    if (!c.bad && lane < call.step_count) {
+    if (!c.bad && lane < params.checked_steps) {
         const tombola_step &step = params.steps[lane];
         kind = step.kind;
         k = step.k_per_slot ? step.k_per_slot[slot] : step.k;

@@ -206,10 +206,10 @@ static int start(void **state)
     fake_reset();
     fake.device_start = &memory;
     fake.device_bytes = sizeof memory;
-    next_plan =
-        (tb_cuda_plan){.launch_count = 2,
-                       .launch = {{"tombola_first", 6, 256, 2, 4096}, {"tombola_second", 1, 32, 1, 0}},
-                       .workspace_bytes = WORKSPACE};
+    next_plan = (tb_cuda_plan){.launch_count = 2,
+                               .launch = {{"tombola_first", TB_CUDA_WHOLE_CALL, 6, 256, 2, 4096},
+                                          {"tombola_second", TB_CUDA_WHOLE_CALL, 1, 32, 1, 0}},
+                               .workspace_bytes = WORKSPACE};
     cuda = tb_cuda_create(NULL);
     return cuda ? 0 : -1;
 }
@@ -252,6 +252,27 @@ static void launching(void **state)
     assert_int_equal(tb_cuda_run(cuda, &call, NULL), TOMBOLA_OK);
     assert_true(fake.launch[2].dependent);
     assert_false(fake.launch[3].dependent);
+}
+
+/* Each launch gets its part of the call, and all of the chain to check. */
+static void launching_parts(void **state)
+{
+    (void)state;
+    tombola_call call = usual_call();
+    call.raw_logprobs = (float *)memory.numbers;
+    const tb_cuda_plan whole = next_plan;
+    next_plan.launch[0].part = TB_CUDA_DRAW, next_plan.launch[1].part = TB_CUDA_RAW_LOGPROBS;
+    assert_int_equal(tb_cuda_run(cuda, &call, NULL), TOMBOLA_OK);
+    next_plan = whole;
+    const tb_cuda_params *draw = &fake.launch[0].params, *raw = &fake.launch[1].params;
+    assert_ptr_equal(draw->call.tokens, call.tokens);
+    assert_ptr_equal(raw->call.tokens, call.tokens);
+    assert_null(draw->call.raw_logprobs);
+    assert_ptr_equal(raw->call.raw_logprobs, call.raw_logprobs);
+    assert_int_equal(draw->call.step_count, call.step_count);
+    assert_int_equal(raw->call.step_count, 0);
+    assert_int_equal(raw->checked_steps, call.step_count);
+    assert_memory_equal(raw->steps, steps, sizeof steps);
 }
 
 static void forced_variant(void **state)
@@ -429,6 +450,7 @@ int main(void)
         cmocka_unit_test(creation),
         cmocka_unit_test(refused_creation),
         cmocka_unit_test_setup_teardown(launching, start, finish),
+        cmocka_unit_test_setup_teardown(launching_parts, start, finish),
         cmocka_unit_test_setup_teardown(forced_variant, start, finish),
         cmocka_unit_test_setup_teardown(plan_text, start, finish),
         cmocka_unit_test_setup_teardown(refused_workspace, start, finish),

@@ -60,20 +60,31 @@ static void check_plan(const tb_cuda_device *device, const tombola_call *call, c
         assert_string_equal(plan->launch[plan->launch_count - 1].kernel, "tombola_advance");
         assert_true(plan->workspace_bytes >= (size_t)call->rows * 8);
     }
-    /* The fast kernels serve all rows of a call in one launch, without a workspace. */
+    /* The fast kernels serve all rows of a call in one launch for each part of it, without a workspace. */
     if (strstr(plan->launch[0].kernel, "stream") || strstr(plan->launch[0].kernel, "flat")) {
-        assert_int_equal(plan->launch_count, call->advance_offsets ? 2 : 1);
+        const bool raw = (call->raw_logprobs && call->step_count) || call->top_logprobs;
+        assert_int_equal(plan->launch_count, 1 + raw + (call->top_ids != NULL) +
+                                                 (call->probabilities != NULL) +
+                                                 (call->advance_offsets != 0));
         if (!call->advance_offsets) assert_int_equal(plan->workspace_bytes, 0);
     }
+    for (int i = 1; i < plan->launch_count; i++)
+        assert_true(plan->launch[i].part == TB_CUDA_WHOLE_CALL ||
+                    plan->launch[i].part > plan->launch[i - 1].part);
 }
 
 /* Outputs and chains in their usual combinations. */
-enum { TOKENS, LOGPROBS, KEPT_IDS, PROBABILITIES, MASKED, ENTROPY, GIVEN, OUTPUT_SETS };
+enum { TOKENS, LOGPROBS, RAW_LOGPROBS, KEPT_IDS, PROBABILITIES, MASKED, TOP, ENTROPY, GIVEN, OUTPUT_SETS };
 
 static void add_outputs(tombola_call *call, int set)
 {
     switch (set) {
     case LOGPROBS: call->logprobs = float_output; break;
+    case RAW_LOGPROBS: call->raw_logprobs = float_output; break;
+    case TOP:
+        call->top_ids = int_output, call->top_logprobs = float_output, call->top_count = 20,
+        call->top_raw = 1;
+        break;
     case KEPT_IDS: call->kept_ids = int_output, call->kept_capacity = 1, call->kept_count = int_output; break;
     case PROBABILITIES: call->probabilities = float_output; break;
     case MASKED: call->masked_logits = float_output, call->tokens = NULL, call->draws = 0; break;
@@ -291,16 +302,17 @@ static void whole_rows(void **state)
     call.step_count = 0; /* many rows: where there is nothing to look for */
     tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
     assert_int_equal(plan.launch_count, 1);
+    assert_string_equal(plan.launch[0].kernel, "tombola_whole_pipe_c8_f32");
+    call.kept_count = int_output;
+    plan = tb_cuda_choose(&h200, &call, NULL);
     assert_string_equal(plan.launch[0].kernel, "tombola_whole_f32");
     assert_int_equal(plan.launch[0].cluster, 8);
+    call.kept_count = NULL;
     assert_true(3 * (plan.launch[0].shared_bytes + 1024) <= 233472); /* three blocks a multiprocessor */
     call.rows = 1, call.step_count = 1;
     assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].cluster, 16);
     call.dtype = TOMBOLA_BF16;
     assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_whole_bf16");
-    call.tokens = int_output;
-    assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_generic");
-    call.tokens = NULL;
     call.step_count = 2;
     assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_generic");
     call = call_of(4, 1 << 22, TOMBOLA_F32, steps, 1); /* 16 MB a row */
@@ -356,6 +368,62 @@ static void lists_of_many_rows(void **state)
     assert_string_equal(picked(&call), "tombola_generic");
 }
 
+/* A draw with outputs that its kernel does not have: a launch for each part, or the generic kernel for all.
+ */
+static void calls_in_parts(void **state)
+{
+    (void)state;
+    static const tombola_step steps[] = {{.kind = TOMBOLA_TOP_K, .k = 50},
+                                         {.kind = TOMBOLA_TOP_P, .value = 0.9f},
+                                         {.kind = TOMBOLA_TOP_P, .value = 0.8f}};
+    tombola_call call = call_of(4, 128256, TOMBOLA_F32, steps, 2);
+    call.status = (uint32_t *)int_output;
+    call.raw_logprobs = call.logprobs = call.top_logprobs = call.probabilities = float_output;
+    call.top_ids = int_output, call.top_count = 20, call.top_raw = 1;
+    call.offsets = long_output, call.advance_offsets = 1;
+    tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
+    static const char *const kernels[] = {"tombola_stream_c16_256_f32", "tombola_whole_top_f32",
+                                          "tombola_flat_c16_256_f32", "tombola_whole_f32", "tombola_advance"};
+    assert_int_equal(plan.launch_count, 5);
+    for (int i = 0; i < plan.launch_count; i++) assert_string_equal(plan.launch[i].kernel, kernels[i]);
+
+    tombola_call draw = tb_cuda_part_of(&call, plan.launch[0].part);
+    assert_true(draw.tokens && draw.logprobs && draw.status && draw.advance_offsets && draw.step_count == 2);
+    assert_true(!draw.raw_logprobs && !draw.top_ids && !draw.top_logprobs && !draw.probabilities);
+    tombola_call top = tb_cuda_part_of(&call, plan.launch[1].part);
+    assert_true(top.top_ids && !top.top_logprobs && !top.tokens && !top.raw_logprobs && !top.probabilities);
+    assert_int_equal(top.step_count, 0);
+    tombola_call raw = tb_cuda_part_of(&call, plan.launch[2].part); /* of the tokens and ids found before */
+    assert_true(raw.tokens && raw.raw_logprobs && raw.top_ids && raw.top_logprobs);
+    assert_true(!raw.logprobs && !raw.status && !raw.advance_offsets && !raw.probabilities);
+    assert_int_equal(raw.step_count, 0);
+    tombola_call rows = tb_cuda_part_of(&call, plan.launch[3].part);
+    assert_true(rows.probabilities && !rows.tokens && !rows.top_ids && rows.step_count == 2);
+
+    call.top_raw = 0; /* the kept tokens, by their final log-probabilities */
+    top = tb_cuda_part_of(&call, TB_CUDA_TOP);
+    assert_true(top.step_count == 2 && top.top_logprobs);
+    assert_null(tb_cuda_part_of(&call, TB_CUDA_RAW_LOGPROBS).top_logprobs);
+    call.given_logprobs = float_output; /* final ones, which no part has */
+    assert_string_equal(picked(&call), "tombola_generic");
+    call.given_logprobs = NULL, call.step_count = 3;
+    assert_string_equal(picked(&call), "tombola_generic");
+    call.step_count = 2, call.draws = 2;
+    assert_string_equal(picked(&call), "tombola_generic");
+    call.draws = 1, call.tokens = NULL; /* the second kernel would not know of what */
+    assert_string_equal(picked(&call), "tombola_generic");
+    /* a forced variant draws; of a flat one's kind it is the raw log-probability's, too */
+    call.tokens = int_output;
+    assert_string_equal(tb_cuda_choose(&h200, &call, "stream_c4_256").launch[0].kernel,
+                        "tombola_stream_c4_256_f32");
+    call.step_count = 0; /* without a chain the log-probability is the raw one */
+    plan = tb_cuda_choose(&h200, &call, "flat_c8_256");
+    assert_string_equal(plan.launch[0].kernel, "tombola_flat_c8_256_f32");
+    assert_string_equal(plan.launch[2].kernel, "tombola_flat_c8_256_f32");
+    call.top_ids = NULL, call.top_logprobs = call.probabilities = NULL, call.advance_offsets = 0;
+    assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch_count, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +437,7 @@ int main(void)
         cmocka_unit_test(flat_rows),
         cmocka_unit_test(flat_kernels_as_measured),
         cmocka_unit_test(lists_of_many_rows),
+        cmocka_unit_test(calls_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
