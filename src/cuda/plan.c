@@ -411,7 +411,8 @@ static bool add_softmax(tb_cuda_plan *plan, const tb_cuda_device *device, const 
     if (device->shared_bytes <= TB_LARGE_BYTES || !softmax_serves(call)) return false;
     const fast_kernel *kernel = NULL;
     if (!forced) {
-        if (call->rows > SOFTMAX_FEW_ROWS && vectors_of(call) >= 8 * 256)
+        /* its sums are in doubles */
+        if (call->rows > SOFTMAX_FEW_ROWS && vectors_of(call) >= 8 * 256 && device->double_ratio <= 2)
             kernel = choose_pipe(device, call, softmax_kernels, count, 8);
     } else {
         for (int i = 0; i < count; i++)

@@ -96,7 +96,7 @@ template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pi
     TB_MEMBER uint64_t weigh_chunk(const uint4 *chunk, uint4 *to, uint32_t groups, F exponent) const
     {
         constexpr int U = dtype == TOMBOLA_F32 ? 4 : 2;
-        tb_weight_sum sum;
+        tb_double_sum sum;
         sum.clear();
         auto weigh_vector = [&](const uint4 &v, uint32_t vector) {
             float e[width];
