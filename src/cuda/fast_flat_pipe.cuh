@@ -148,33 +148,34 @@ template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
 
     /* ---- the warp that copies ---- */
 
-    /* The block's share of the first row, where rows lie as they are numbered: before all else, the row's
-     * ends included, which fill_row writes before it arrives at the barriers. */
-    TB_MEMBER bool ask_first()
+    /* By each warp that looks, before all else: its part of the first row, where rows lie as they are
+     * numbered, the row's ends excepted, which fill_row writes before it arrives at the barriers. */
+    TB_MEMBER void ask_first(uint32_t looker)
     {
-        const tombola_call &call = params.call;
-        if (lane < TB_PIPE_LOOKERS) tb_mail_init(&s.filled[lane][0], COPIES);
-        tb_mail_init_done();
         tb_wait_for_inputs();
         __syncwarp();
         int64_t start, count;
-        if ((uintptr_t)call.row_index | (uintptr_t)call.row_start | (uintptr_t)call.row_length) return false;
-        if (!tb_fast_locate(call, first_row, &start, &count)) return false;
+        if (!rows_in_order() || !tb_fast_locate(params.call, first_row, &start, &count)) return;
         const tb_fast_slice slice = slice_of(start, count);
         const uint32_t share = share_of(slice);
-        if (lane < TB_PIPE_LOOKERS * COPIES)
-            copy_part(slice, share, min(slice.end, share * TB_PIPE_WARPS * rank), room, 0, false);
-        return true;
+        if (lane < COPIES)
+            copy_part(slice, share, min(slice.end, share * TB_PIPE_WARPS * rank), room, 0,
+                      looker * COPIES + lane, false);
+    }
+    TB_MEMBER bool rows_in_order() const
+    {
+        const tombola_call &call = params.call;
+        return !((uintptr_t)call.row_index | (uintptr_t)call.row_start | (uintptr_t)call.row_length);
     }
 
     /* All rows. The first `slots` are asked for one after the other, or all would come at once, and late. */
-    TB_MEMBER void fill(bool asked)
+    TB_MEMBER void fill()
     {
         const int64_t row = row_of(min((uint32_t)lane, rows - 1));
         int64_t start, count;
         const bool located = tb_fast_locate(params.call, row, &start, &count);
         if ((uint32_t)lane < rows) place(lane, start, located ? count : 0);
-        __syncwarp();
+        bool asked = __shfl_sync(TB_WHOLE_WARP, rows_in_order() && located, 0);
         if (lane == 0) tb_publish(&s.placed, min(rows, TB_PIPE_KNOWN));
         const uint32_t ahead = max(TB_PIPE_ASKED / (slot * 16), 1u);
         tb_pipe_turn arriving = {0, 0, 0};
@@ -226,21 +227,21 @@ template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
             if (asked)
                 tb_mail_arrive(&s.filled[lane / COPIES][turn.place]);
             else
-                copy_part(slice, row.share, first, to, turn.place, true);
+                copy_part(slice, row.share, first, to, turn.place, lane, true);
         }
         __syncwarp();
         if (wrote) tb_writes_before_copies();
     }
 
-    /* A lane's part of the block's share, which begins at `first`: what lies wholly in the row. */
+    /* Part `which` of the block's share, which begins at `first`: what lies wholly in the row. */
     TB_MEMBER void copy_part(const tb_fast_slice &slice, uint32_t share, uint32_t first, uint4 *to,
-                             uint32_t place, bool arrives)
+                             uint32_t place, uint32_t which, bool arrives)
     {
-        const uint32_t size = share * CHUNKS / COPIES, part = first + size * lane,
+        const uint32_t size = share * CHUNKS / COPIES, part = first + size * which,
                        from = max(part, slice.whole_first),
                        end = min(min(first + share * TB_PIPE_WARPS, part + size), slice.whole_end);
-        tb_copy_in(to + (from - first) + (S::ROOM - 1) * share * (lane + 1), slice.base + (size_t)from * 16,
-                   from < end ? (end - from) * 16 : 0, &s.filled[lane / COPIES][place], arrives);
+        tb_copy_in(to + (from - first) + (S::ROOM - 1) * share * (which + 1), slice.base + (size_t)from * 16,
+                   from < end ? (end - from) * 16 : 0, &s.filled[which / COPIES][place], arrives);
     }
 
     /* ---- a warp that looks: the maximum of a part, told to all blocks ---- */
@@ -375,14 +376,17 @@ template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
             const float maximum = row.maximum, factor = row.factor, most = row.most;
             mass = 0, kept = 0, lowest = 0xffffffffu;
             if (row.usual) {
-                if (most == 1.0f)
-                    mass = sum_chunk(chunk, groups,
-                                     [&](float x) { return tb_scaled_exponent(x, maximum, factor); });
+                auto filtered = [&](float x) {
+                    const float u = tb_scaled_exponent(x, maximum, factor);
+                    return u <= most ? u : 1.0f;
+                };
+                if (params.slow_doubles)
+                    mass = sum_chunk<tb_digit_sum>(chunk, groups, filtered);
+                else if (most == 1.0f)
+                    mass = sum_chunk<tb_double_sum>(
+                        chunk, groups, [&](float x) { return tb_scaled_exponent(x, maximum, factor); });
                 else
-                    mass = sum_chunk(chunk, groups, [&](float x) {
-                        float u = tb_scaled_exponent(x, maximum, factor);
-                        return u <= most ? u : 1.0f;
-                    });
+                    mass = sum_chunk<tb_double_sum>(chunk, groups, filtered);
             }
             if (row.counted) {
                 const tb_pipe_row &all = s.row[i % TB_PIPE_KNOWN];
@@ -409,15 +413,16 @@ template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
         if ((i + 1) % TB_PIPE_GROUP == 0 || i + 1 == rows) give_back(i);
     }
 
-    template <class F> TB_MEMBER uint64_t sum_chunk(const uint4 *chunk, uint32_t groups, F exponent)
+    template <class Sum, class F>
+    TB_MEMBER uint64_t sum_chunk(const uint4 *chunk, uint32_t groups, F exponent)
     {
         constexpr int U = dtype == TOMBOLA_F32 ? 4 : 2;
-        tb_weight_sum sum;
+        Sum sum;
         sum.clear();
         auto sum_vector = [&](const uint4 &v) {
 #pragma unroll
             for (int e = 0; e < (int)width; e += 2)
-                sum.add(exponent(tb_element<dtype>(v, e)), exponent(tb_element<dtype>(v, e + 1)));
+                tb_add_weights(sum, exponent(tb_element<dtype>(v, e)), exponent(tb_element<dtype>(v, e + 1)));
         };
         uint32_t j = 0;
 #pragma unroll 1
@@ -653,13 +658,15 @@ template <class P> TB_DEV void tb_run_pipe(const tb_cuda_params &params)
     S &s = *(S *)tb_flat_bytes;
     const int warp = threadIdx.x >> 5;
     const int lane = threadIdx.x & 31;
+    const bool looks = warp >= TB_PIPE_WARPS && warp < COPIES;
+    if (looks && lane == 0) tb_mail_init(&s.filled[warp - TB_PIPE_WARPS][0], P::COPIES), tb_mail_init_done();
     const uint32_t cluster = blockIdx.x / C, clusters = gridDim.x / C,
                    slot = ((tb_row_vectors(&params.call) + S::WARPS - 1) / S::WARPS + 31) / 32 *
                           (32 * TB_PIPE_WARPS) * S::ROOM;
     P pipe = {
         params,  s,       (uint4 *)(tb_flat_bytes + bytes), slot, 0, (int)(blockIdx.x % C), lane, warp, 0,
         cluster, clusters};
-    const bool asked = warp == COPIES && pipe.ask_first();
+    if (looks) pipe.ask_first((uint32_t)(warp - TB_PIPE_WARPS));
     pipe.slots = min((tb_dynamic_shared_bytes() - bytes) / (slot * 16), (uint32_t)TB_PIPE_SLOTS);
     pipe.rows = ((uint32_t)params.call.rows - cluster + clusters - 1) / clusters;
     if (warp < TB_PIPE_LOOKERS) {
@@ -687,11 +694,11 @@ template <class P> TB_DEV void tb_run_pipe(const tb_cuda_params &params)
     __syncthreads();
     tb_cluster_arrive_relaxed<C>();
     tb_wait_for_inputs();
-    if (warp == COPIES) pipe.fill(asked);
+    if (warp == COPIES) pipe.fill();
     if (warp == AHEAD) pipe.prepare();
     tb_cluster_wait<C>(); /* all blocks run */
     if (warp < TB_PIPE_WARPS) pipe.weigh();
-    if (warp >= TB_PIPE_WARPS && warp < COPIES) pipe.look((uint32_t)(warp - TB_PIPE_WARPS));
+    if (looks) pipe.look((uint32_t)(warp - TB_PIPE_WARPS));
     if (warp == DECIDES) pipe.decide();
     if constexpr (S::DRAWS) {
         if (warp < TB_PIPE_WARPS || warp >= FINISHES)

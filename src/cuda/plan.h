@@ -15,6 +15,7 @@ typedef struct tb_cuda_device {
     int major, minor; /* compute capability */
     int multiprocessors;
     int shared_bytes; /* opt-in shared memory of one block */
+    int double_ratio; /* how many times as fast as doubles floats are */
     int64_t l2_bytes;
 } tb_cuda_device;
 
