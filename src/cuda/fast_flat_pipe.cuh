@@ -148,34 +148,33 @@ template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
 
     /* ---- the warp that copies ---- */
 
-    /* By each warp that looks, before all else: its part of the first row, where rows lie as they are
-     * numbered, the row's ends excepted, which fill_row writes before it arrives at the barriers. */
-    TB_MEMBER void ask_first(uint32_t looker)
+    /* The block's share of the first row, where rows lie as they are numbered: before all else, the row's
+     * ends included, which fill_row writes before it arrives at the barriers. */
+    TB_MEMBER bool ask_first()
     {
+        const tombola_call &call = params.call;
+        if (lane < TB_PIPE_LOOKERS) tb_mail_init(&s.filled[lane][0], COPIES);
+        tb_mail_init_done();
         tb_wait_for_inputs();
         __syncwarp();
         int64_t start, count;
-        if (!rows_in_order() || !tb_fast_locate(params.call, first_row, &start, &count)) return;
+        if ((uintptr_t)call.row_index | (uintptr_t)call.row_start | (uintptr_t)call.row_length) return false;
+        if (!tb_fast_locate(call, first_row, &start, &count)) return false;
         const tb_fast_slice slice = slice_of(start, count);
         const uint32_t share = share_of(slice);
-        if (lane < COPIES)
-            copy_part(slice, share, min(slice.end, share * TB_PIPE_WARPS * rank), room, 0,
-                      looker * COPIES + lane, false);
-    }
-    TB_MEMBER bool rows_in_order() const
-    {
-        const tombola_call &call = params.call;
-        return !((uintptr_t)call.row_index | (uintptr_t)call.row_start | (uintptr_t)call.row_length);
+        if (lane < TB_PIPE_LOOKERS * COPIES)
+            copy_part(slice, share, min(slice.end, share * TB_PIPE_WARPS * rank), room, 0, false);
+        return true;
     }
 
     /* All rows. The first `slots` are asked for one after the other, or all would come at once, and late. */
-    TB_MEMBER void fill()
+    TB_MEMBER void fill(bool asked)
     {
         const int64_t row = row_of(min((uint32_t)lane, rows - 1));
         int64_t start, count;
         const bool located = tb_fast_locate(params.call, row, &start, &count);
         if ((uint32_t)lane < rows) place(lane, start, located ? count : 0);
-        bool asked = __shfl_sync(TB_WHOLE_WARP, rows_in_order() && located, 0);
+        __syncwarp();
         if (lane == 0) tb_publish(&s.placed, min(rows, TB_PIPE_KNOWN));
         const uint32_t ahead = max(TB_PIPE_ASKED / (slot * 16), 1u);
         tb_pipe_turn arriving = {0, 0, 0};
@@ -227,21 +226,21 @@ template <int dtype_, int C_, class S = tb_pipe_shared<C_>> struct tb_pipe {
             if (asked)
                 tb_mail_arrive(&s.filled[lane / COPIES][turn.place]);
             else
-                copy_part(slice, row.share, first, to, turn.place, lane, true);
+                copy_part(slice, row.share, first, to, turn.place, true);
         }
         __syncwarp();
         if (wrote) tb_writes_before_copies();
     }
 
-    /* Part `which` of the block's share, which begins at `first`: what lies wholly in the row. */
+    /* A lane's part of the block's share, which begins at `first`: what lies wholly in the row. */
     TB_MEMBER void copy_part(const tb_fast_slice &slice, uint32_t share, uint32_t first, uint4 *to,
-                             uint32_t place, uint32_t which, bool arrives)
+                             uint32_t place, bool arrives)
     {
-        const uint32_t size = share * CHUNKS / COPIES, part = first + size * which,
+        const uint32_t size = share * CHUNKS / COPIES, part = first + size * lane,
                        from = max(part, slice.whole_first),
                        end = min(min(first + share * TB_PIPE_WARPS, part + size), slice.whole_end);
-        tb_copy_in(to + (from - first) + (S::ROOM - 1) * share * (which + 1), slice.base + (size_t)from * 16,
-                   from < end ? (end - from) * 16 : 0, &s.filled[which / COPIES][place], arrives);
+        tb_copy_in(to + (from - first) + (S::ROOM - 1) * share * (lane + 1), slice.base + (size_t)from * 16,
+                   from < end ? (end - from) * 16 : 0, &s.filled[lane / COPIES][place], arrives);
     }
 
     /* ---- a warp that looks: the maximum of a part, told to all blocks ---- */
@@ -658,15 +657,13 @@ template <class P> TB_DEV void tb_run_pipe(const tb_cuda_params &params)
     S &s = *(S *)tb_flat_bytes;
     const int warp = threadIdx.x >> 5;
     const int lane = threadIdx.x & 31;
-    const bool looks = warp >= TB_PIPE_WARPS && warp < COPIES;
-    if (looks && lane == 0) tb_mail_init(&s.filled[warp - TB_PIPE_WARPS][0], P::COPIES), tb_mail_init_done();
     const uint32_t cluster = blockIdx.x / C, clusters = gridDim.x / C,
                    slot = ((tb_row_vectors(&params.call) + S::WARPS - 1) / S::WARPS + 31) / 32 *
                           (32 * TB_PIPE_WARPS) * S::ROOM;
     P pipe = {
         params,  s,       (uint4 *)(tb_flat_bytes + bytes), slot, 0, (int)(blockIdx.x % C), lane, warp, 0,
         cluster, clusters};
-    if (looks) pipe.ask_first((uint32_t)(warp - TB_PIPE_WARPS));
+    const bool asked = warp == COPIES && pipe.ask_first();
     pipe.slots = min((tb_dynamic_shared_bytes() - bytes) / (slot * 16), (uint32_t)TB_PIPE_SLOTS);
     pipe.rows = ((uint32_t)params.call.rows - cluster + clusters - 1) / clusters;
     if (warp < TB_PIPE_LOOKERS) {
@@ -694,11 +691,11 @@ template <class P> TB_DEV void tb_run_pipe(const tb_cuda_params &params)
     __syncthreads();
     tb_cluster_arrive_relaxed<C>();
     tb_wait_for_inputs();
-    if (warp == COPIES) pipe.fill();
+    if (warp == COPIES) pipe.fill(asked);
     if (warp == AHEAD) pipe.prepare();
     tb_cluster_wait<C>(); /* all blocks run */
     if (warp < TB_PIPE_WARPS) pipe.weigh();
-    if (looks) pipe.look((uint32_t)(warp - TB_PIPE_WARPS));
+    if (warp >= TB_PIPE_WARPS && warp < COPIES) pipe.look((uint32_t)(warp - TB_PIPE_WARPS));
     if (warp == DECIDES) pipe.decide();
     if constexpr (S::DRAWS) {
         if (warp < TB_PIPE_WARPS || warp >= FINISHES)
