@@ -12,7 +12,7 @@
 #ifndef TB_CUDA_WHOLE_PIPE_CUH
 #define TB_CUDA_WHOLE_PIPE_CUH
 
-#include "fast_flat_pipe.cuh"
+#include "fast_flat_pipe_rows.cuh"
 
 #include <type_traits>
 
@@ -39,9 +39,9 @@ template <int dtype, int C> struct tb_whole_pipe_shared {
  * Who tells a mass of row i has all maxima of it, from warps that saw their parts of it, in places that the
  * warps that write had done with, and so with the masses of the row there before. For the maxima of row
  * i - TB_PIPE_RING this holds all the more. */
-template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pipe_shared<dtype, C>> {
+template <int dtype, int C> struct tb_whole_pipe : tb_pipe_rows<dtype, C, tb_whole_pipe_shared<dtype, C>> {
     typedef tb_whole_pipe_shared<dtype, C> S;
-    typedef tb_pipe<dtype, C, S> P;
+    typedef tb_pipe_rows<dtype, C, S> P;
     static constexpr uint32_t width = P::width;
     using P::lane, P::params, P::rank, P::rows, P::s, P::warp;
     static constexpr int PER_LANE = S::WARPS / 32;
