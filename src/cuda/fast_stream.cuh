@@ -550,7 +550,10 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
             tb_finish_barrier();
             undecided = s.ambiguous;
         } else {
-            tb_mark_kept<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
+            if (S::TIGHT)
+                tb_mark_kept_apart<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
+            else
+                tb_mark_kept<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
             bin_sums = tb_sum_bins(s.bins[1]);
             mass = tb_mass_of(bin_sums.total);
             kept = tb_count_of(bin_sums.total);
