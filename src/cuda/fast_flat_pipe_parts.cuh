@@ -13,7 +13,6 @@
 #define TB_PIPE_KNOWN 32
 #define TB_PIPE_GROUP 8      /* rows that are given back together */
 #define TB_PIPE_ASKED 65536u /* bytes that a block asks memory for at a time */
-#define TB_PIPE_ALONE 4      /* groups of a chunk that one warp draws from as soon as all would */
 
 /* What is known of a row before its values. */
 typedef struct __align__(16) tb_pipe_row
@@ -67,9 +66,8 @@ tb_pipe_draw;
 
 template <int C> struct tb_pipe_shared {
     static constexpr bool DRAWS = true;
-    static constexpr int ROOM = 1;                  /* for a row, of what it takes */
-    static constexpr int EMPTIES = 1;               /* parts of it that are done with, one after the other */
-    static constexpr int WARPS = C * TB_PIPE_WARPS; /* of a row: its chunks */
+    static constexpr int ROOM = 1;                    /* for a row, of what it takes */
+    static constexpr int WARPS = C * TB_PIPE_WARPS;   /* of a row: its chunks */
     static constexpr int LOOKS = C * TB_PIPE_LOOKERS; /* words that a row's maximum is the greatest of */
     static_assert(TB_PIPE_KNOWN == 32, "a row a lane");
     static constexpr int DRAWN = TB_PIPE_KNOWN / C; /* rows that wait for a block to draw them */
@@ -91,7 +89,7 @@ template <int C> struct tb_pipe_shared {
     /* mbarriers; setting one up takes some 50 clocks, so they are few */
     uint64_t mail_maximum[TB_PIPE_RING], decided[TB_PIPE_RING], mail_mass[DRAWN],
         free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
-    uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[EMPTIES][TB_PIPE_SLOTS];
+    uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[TB_PIPE_SLOTS];
     uint64_t handed, groups_weighed;
 };
 

@@ -193,6 +193,26 @@ static bool fast_fits(const tb_cuda_device *device, const fast_kernel *kernel, c
  * of a share (measured). */
 #define PIPE_TURN_VECTORS 1600
 
+/* Of softmax, in vectors that are read and written: a turn takes as long as memory does with the clusters'
+ * rows, and as some vectors of each multiprocessor, and no less than the block's stages do; more where there
+ * is no room for three rows. With it goes the time until all clusters write, and, where rows do not follow
+ * each other, what is computed (measured). */
+static int64_t softmax_time(const tb_cuda_device *device, const fast_kernel *kernel, const tombola_call *call,
+                            int64_t turns, int64_t slots)
+{
+    const int64_t sms = device->multiprocessors, narrow = call->dtype != TOMBOLA_F32,
+                  vectors = call->vocab_size * (narrow ? 6 : 8) / 32, least = sms * (narrow ? 1390 : 960);
+    const bool wide = kernel->blocks > 8;
+    int64_t turn = pipe_clusters(device, kernel) * vectors + sms * (!narrow ? 200
+                                                                    : wide  ? 900
+                                                                            : 500),
+            start = sms * (wide ? 4200 : 3300);
+    if (turn < least) turn = least;
+    if (slots < 3 && slots < turns) turn += turn / (narrow ? 4 : 10);
+    if (turns == 1) start += sms * (vectors / kernel->blocks) * 3 / 10;
+    return start + turns * turn;
+}
+
 /* Of `count` kernels, those of fewer blocks first; NULL where none has room. */
 static const fast_kernel *choose_pipe(const tb_cuda_device *device, const tombola_call *call,
                                       const fast_kernel *kernels, int count, int tail)
@@ -202,9 +222,11 @@ static const fast_kernel *choose_pipe(const tb_cuda_device *device, const tombol
     for (const fast_kernel *kernel = kernels + count - 1; kernel >= kernels; kernel--) {
         if (!fast_fits(device, kernel, call)) continue;
         int64_t clusters = pipe_clusters(device, kernel), turns = (call->rows + clusters - 1) / clusters,
-                bytes, share = vectors_of(call) / kernel->blocks,
-                time = turns * (PIPE_TURN_VECTORS + share) + share * tail / 4;
-        if (pipe_slots(device, kernel, call, &bytes) < (turns < 2 ? turns : 2)) continue;
+                bytes, share = vectors_of(call) / kernel->blocks;
+        const int64_t slots = pipe_slots(device, kernel, call, &bytes);
+        if (slots < (turns < 2 ? turns : 2)) continue;
+        const int64_t time = kernel->widens ? softmax_time(device, kernel, call, turns, slots)
+                                            : turns * (PIPE_TURN_VECTORS + share) + share * tail / 4;
         if (!best || time <= best_time) best = kernel, best_time = time;
     }
     return best;
@@ -255,9 +277,7 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         if (rows * 4 <= sms * 11 / 10 && vectors >= 4 * 1024) order[n++] = C4_256;
         if (rows * 2 <= sms && vectors >= 2 * 2048) order[n++] = C2_512;
         if (rows <= sms && vectors > 4 * 1024) order[n++] = C1_512R; /* one block a multiprocessor */
-        order[n++] = vectors > 4 * 1024 ? (rows <= 2 * sms ? C1_512 : C1_256)
-                     : vectors > 512    ? C1_256
-                                        : C1_512;
+        order[n++] = vectors > 4 * 1024 || vectors <= 512 ? C1_512 : C1_256;
     } else {
         const fast_kernel *pipe = choose_flat_pipe(device, call);
         const bool short_rows = call->vocab_size < PIPE_TOKENS;
@@ -338,8 +358,7 @@ static bool whole_lists(const tombola_call *call)
 static int64_t whole_shared(const tombola_call *call, unsigned blocks)
 {
     const int64_t warps = TB_WHOLE_THREADS / 32;
-    int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps,
-            bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
+    int64_t bytes = tb_whole_row_bytes(vectors_of(call), blocks);
     if (whole_lists(call)) /* the list takes the row's place */
         bytes =
             (bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes) + blocks * warps * TB_WHOLE_TOP_BYTES;
@@ -370,19 +389,23 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
             blocks *= 2;
     }
     if (!whole_fits(device, call, blocks)) return false;
+    int64_t shared = whole_shared(call, blocks);
+    if (tb_whole_fills(call) && !whole_lists(call) && call->rows * blocks <= device->multiprocessors &&
+        shared + TB_WHOLE_BLANK_BYTES <= device->shared_bytes)
+        shared +=
+            TB_WHOLE_BLANK_BYTES; /* a block has a multiprocessor for itself: bulk copies fill the row */
     plan->launch[plan->launch_count++] =
         (tb_cuda_launch){.kernel = (whole_lists(call) ? top_names : names)[call->dtype],
                          .grid = (unsigned)call->rows * blocks,
                          .threads = TB_WHOLE_THREADS,
                          .cluster = blocks,
-                         .shared_bytes = (unsigned)whole_shared(call, blocks)};
+                         .shared_bytes = (unsigned)shared};
     return true;
 }
 
 /* ---- the pipelined kernels for softmax of many rows: logits, probabilities of all tokens, or of those that
  * a min_p keeps ---- */
 
-#define SOFTMAX_FEW_ROWS 8
 #define SOFTMAX_THREADS (32 * (TB_PIPE_OTHERS + TB_WHOLE_PIPE_WRITERS))
 
 static const fast_kernel softmax_kernels[] = {
@@ -411,9 +434,9 @@ static bool add_softmax(tb_cuda_plan *plan, const tb_cuda_device *device, const 
     if (device->shared_bytes <= TB_LARGE_BYTES || !softmax_serves(call)) return false;
     const fast_kernel *kernel = NULL;
     if (!forced) {
-        /* its sums are in doubles */
-        if (call->rows > SOFTMAX_FEW_ROWS && vectors_of(call) >= 8 * 256 && device->double_ratio <= 2)
-            kernel = choose_pipe(device, call, softmax_kernels, count, 8);
+        /* f32 sums its weights in doubles */
+        if (vectors_of(call) >= 8 * 256 && (call->dtype != TOMBOLA_F32 || device->double_ratio <= 2))
+            kernel = choose_pipe(device, call, softmax_kernels, count, 0);
     } else {
         for (int i = 0; i < count; i++)
             if (!strcmp(forced, softmax_kernels[i].name) && fast_fits(device, &softmax_kernels[i], call))

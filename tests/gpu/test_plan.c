@@ -343,6 +343,88 @@ static void whole_rows(void **state)
     assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_generic");
 }
 
+/* Softmax: probabilities of all tokens, or of those that a min_p keeps, and what else the pipe says of a row.
+ */
+static void softmax_of_many_rows(void **state)
+{
+    (void)state;
+    static const tombola_step steps[] = {{.kind = TOMBOLA_TEMPERATURE, .value = 0.8f},
+                                         {.kind = TOMBOLA_MIN_P, .value = 0.1f},
+                                         {.kind = TOMBOLA_TOP_P, .value = 0.9f}};
+    static const char *const kernels[] = {"tombola_whole_pipe_c8_f32", "tombola_whole_pipe_c8_f16",
+                                          "tombola_whole_pipe_c8_bf16"};
+    for (int dtype = 0; dtype < 3; dtype++) {
+        tombola_call call = call_of(512, 128256, dtype, steps, 0);
+        call.tokens = NULL, call.probabilities = float_output;
+        call.status = (uint32_t *)int_output, call.kept_mass = call.total_mass = long_output;
+        for (; call.step_count < 3; call.step_count++) {
+            const bool served = call.step_count < 2 || !call.total_mass;
+            tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
+            assert_int_equal(strcmp(plan.launch[0].kernel, kernels[dtype]) == 0, served);
+            if (served) {
+                assert_int_equal(plan.launch_count, 1);
+                assert_int_equal(plan.launch[0].grid, 120); /* 15 clusters */
+                assert_int_equal(plan.workspace_bytes, 0);
+            } else {
+                call.total_mass = NULL; /* with a filter it is another mass than the kept one */
+                call.step_count--;
+            }
+        }
+        assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "pipe")); /* top_p */
+        call.step_count = 2;
+        call.kept_count = int_output;
+        assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "pipe"));
+        call.kept_count = NULL, call.masked_logits = float_output;
+        assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "pipe"));
+        call.masked_logits = NULL;
+        for (int d = 0; d < COUNT(devices); d++) /* clusters, and much shared memory */
+            assert_int_equal(strstr(tb_cuda_choose(&devices[d], &call, NULL).launch[0].kernel, "pipe") !=
+                                 NULL,
+                             devices[d].major == 9 || devices[d].major == 10);
+        call.vocab_size = call.row_stride = 1 << 20; /* a row fits nowhere twice */
+        assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "pipe"));
+    }
+    tombola_call call = call_of(512, 128256, TOMBOLA_F32, steps, 0);
+    call.tokens = NULL, call.probabilities = float_output, call.kind = TOMBOLA_PROBABILITIES;
+    assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "pipe"));
+}
+
+/* The one that was the fastest, or within a tenth of it, where all were measured. */
+static void softmax_kernels_as_measured(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t rows, vocab_size;
+        int dtype;
+        const char *kernel;
+    } choices[] = {
+        {1, 128256, TOMBOLA_F32, "tombola_whole_pipe_c16_f32"},
+        {24, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
+        {64, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
+        {128, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
+        {512, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
+        {1, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c16_bf16"},
+        {8, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
+        {512, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
+        {512, 2048, TOMBOLA_F32, "tombola_whole_f32"},
+        {32, 8192, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
+        {512, 8192, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
+        {512, 8192, TOMBOLA_BF16, "tombola_whole_bf16"},
+        {1, 32000, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
+        {512, 32000, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
+        {512, 50257, TOMBOLA_BF16, "tombola_whole_pipe_c4_bf16"},
+        {512, 151936, TOMBOLA_F32, "tombola_whole_pipe_c16_f32"},
+        {128, 151936, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
+        {256, 262144, TOMBOLA_F32, "tombola_whole_pipe_c16_f32"},
+        {256, 262144, TOMBOLA_BF16, "tombola_whole_pipe_c16_bf16"},
+    };
+    for (int i = 0; i < COUNT(choices); i++) {
+        tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, NULL, 0);
+        call.tokens = NULL, call.probabilities = float_output;
+        assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, choices[i].kernel);
+    }
+}
+
 static const char *picked(const tombola_call *call)
 {
     return tb_cuda_choose(&h200, call, NULL).launch[0].kernel;
@@ -458,6 +540,8 @@ int main(void)
         cmocka_unit_test(a_forced_variant_is_used_or_refused),
         cmocka_unit_test(variants_run_under_their_names),
         cmocka_unit_test(whole_rows),
+        cmocka_unit_test(softmax_of_many_rows),
+        cmocka_unit_test(softmax_kernels_as_measured),
         cmocka_unit_test(flat_rows),
         cmocka_unit_test(flat_kernels_as_measured),
         cmocka_unit_test(min_p_as_measured),

@@ -1,0 +1,303 @@
+/*
+ * The flat pipe's own warps (fast_flat_pipe.cuh has those that it shares with softmax): those that weigh, and
+ * those that draw.
+ */
+#ifndef TB_CUDA_FAST_FLAT_PIPE_DRAW_CUH
+#define TB_CUDA_FAST_FLAT_PIPE_DRAW_CUH
+
+#include "fast_flat_pipe.cuh"
+
+template <int dtype, int C> struct tb_flat_pipe : tb_pipe<dtype, C, tb_pipe_shared<C>> {
+    typedef tb_pipe_shared<C> S;
+    typedef tb_pipe<dtype, C, S> P;
+    static constexpr uint32_t width = P::width;
+    static constexpr int PER_LANE = S::WARPS / 32, CHUNKS = P::CHUNKS;
+    using P::give_back, P::go_on, P::groups_of, P::mine, P::room_of, P::row_of;
+    using P::lane, P::params, P::rank, P::rows, P::s, P::warp;
+
+    /* ---- a warp with a chunk: exact weights, told to the block that draws ---- */
+    TB_MEMBER void weigh()
+    {
+        uint64_t mass = 0;
+        uint32_t kept = 0, lowest = 0;
+        for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; go_on(turn)) {
+            const uint32_t i = turn.row, at = i % TB_PIPE_RING;
+            tb_wait_here(&s.filled[warp / CHUNKS][turn.place], turn.filling & 1);
+            tb_wait_here(&s.decided[at], i / TB_PIPE_RING & 1);
+            const tb_pipe_verdict row = s.verdict[at];
+            if (i) tell(i - 1, mass, kept, lowest); /* while that is read */
+            const uint32_t groups = groups_of(warp, row.share, row.end);
+            const uint4 *chunk = room_of(turn) + row.share * warp + lane;
+            const float maximum = row.maximum, factor = row.factor, most = row.most;
+            mass = 0, kept = 0, lowest = 0xffffffffu;
+            if (row.usual) {
+                auto filtered = [&](float x) {
+                    const float u = tb_scaled_exponent(x, maximum, factor);
+                    return u <= most ? u : 1.0f;
+                };
+                if (params.slow_doubles)
+                    mass = sum_chunk<tb_digit_sum>(chunk, groups, filtered);
+                else if (most == 1.0f)
+                    mass = sum_chunk<tb_double_sum>(
+                        chunk, groups, [&](float x) { return tb_scaled_exponent(x, maximum, factor); });
+                else
+                    mass = sum_chunk<tb_double_sum>(chunk, groups, filtered);
+            }
+            if (row.counted) {
+                const tb_pipe_row &all = s.row[i % TB_PIPE_KNOWN];
+                const uint4 seen = look_slowly(chunk, groups, row.share * mine(), all.slice.shift, all.scale,
+                                               all.least_t, row.kind, maximum);
+                mass += (uint64_t)seen.y << 32 | seen.x;
+                kept = tb_warp_sum(seen.z);
+                lowest = tb_warp_min(seen.w);
+            }
+            __syncwarp();
+            if (lane == 0) tb_mail_arrive(&s.empty[turn.place]);
+        }
+        tell(rows - 1, mass, kept, lowest);
+    }
+
+    /* The warp's part of row i's mass, of the lanes together below 2^54. */
+    TB_MEMBER void tell(uint32_t i, uint64_t mass, uint32_t kept, uint32_t lowest)
+    {
+        mass = tb_warp_sum54(mass);
+        if (lane != 0) return;
+        const uint32_t place = i / C % S::DRAWN;
+        tb_mail_16(&s.mass[place][mine()], (int)(i % C),
+                   make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), kept, lowest), &s.mail_mass[place]);
+        if ((i + 1) % TB_PIPE_GROUP == 0 || i + 1 == rows) give_back(i);
+    }
+
+    template <class Sum, class F>
+    TB_MEMBER uint64_t sum_chunk(const uint4 *chunk, uint32_t groups, F exponent)
+    {
+        constexpr int U = dtype == TOMBOLA_F32 ? 4 : 2;
+        Sum sum;
+        sum.clear();
+        auto sum_vector = [&](const uint4 &v) {
+#pragma unroll
+            for (int e = 0; e < (int)width; e += 2)
+                tb_add_weights(sum, exponent(tb_element<dtype>(v, e)), exponent(tb_element<dtype>(v, e + 1)));
+        };
+        uint32_t j = 0;
+#pragma unroll 1
+        for (; j + U <= groups; j += U) {
+            uint4 v[U];
+#pragma unroll
+            for (int k = 0; k < U; k++) v[k] = chunk[(j + k) * 32];
+#pragma unroll
+            for (int k = 0; k < U; k++) sum_vector(v[k]);
+        }
+#pragma unroll 1
+        for (; j < groups; j++) sum_vector(chunk[j * 32]);
+        return sum.total();
+    }
+
+    /* Rows that are not the usual ones, and the number of kept tokens: mass (low, high; 0 where it was found
+     * already), kept tokens, lowest index of the maximum. */
+    static __device__ __noinline__ uint4 look_slowly(const uint4 *chunk, uint32_t groups, uint32_t first,
+                                                     uint32_t shift, float scale, float least_t,
+                                                     tb_pipe_kind kind, float maximum)
+    {
+        const bool infinite = maximum == LAW_INF, weighs = kind == TB_PIPE_USUAL && scale < TB_LEAST_SCALE;
+        uint32_t n = 0, lowest = 0xffffffffu;
+        uint64_t sum = 0;
+#pragma unroll 1
+        for (uint32_t j = 0; j < groups; j++) {
+            const uint4 v = chunk[j * 32];
+#pragma unroll
+            for (uint32_t e = 0; e < width; e++) {
+                const float x = tb_element<dtype>(v, (int)e);
+                if (x == maximum)
+                    lowest = min(lowest, (first + j * 32 + (threadIdx.x & 31)) * width + e - shift);
+                if (kind == TB_PIPE_EQUAL) {
+                    n += infinite ? x == maximum : x >= TB_LEAST;
+                } else {
+                    const float t = law_exponent(x, maximum, scale);
+                    const bool kept = x >= TB_LEAST && (least_t == -64.0f || t >= least_t);
+                    n += kept;
+                    if (weighs && kept) sum += law_weight(t);
+                }
+            }
+        }
+        if (kind == TB_PIPE_EQUAL) sum = (uint64_t)n << 40;
+        return make_uint4((uint32_t)sum, (uint32_t)(sum >> 32), n, lowest);
+    }
+
+    /* ---- the warp that draws; `helps`: one that weighed, which takes part in the block's last draw, with
+     * which nothing overlaps ---- */
+    TB_MEMBER void finish(uint32_t drawer, bool helps)
+    {
+        const uint32_t turns = rows > (uint32_t)rank ? (rows - 1 - rank) / C + 1 : 0;
+        uint32_t given = 0;
+        for (uint32_t turn = helps && turns ? turns - 1 : drawer; turn < turns; turn += S::DRAWERS) {
+            const uint32_t i = turn * C + rank, place = turn % S::DRAWN;
+            const tb_pipe_row &row = s.row[i % TB_PIPE_KNOWN];
+            tb_pipe_draw drawn;
+            if (helps) {
+                tb_wait_here(&s.handed, 0);
+                drawn = s.last;
+            } else {
+                for (; given + TB_PIPE_GROUP <= i; given += TB_PIPE_GROUP) give_group(given);
+                tb_wait_row(&s.known, i);
+                tb_wait_here(&s.mail_mass[place], turn / S::DRAWN & 1);
+                if (lane == 0) tb_mail_expect(&s.mail_mass[place], S::MASS_BYTES);
+                drawn = find_chunk(row, i, s.mass[place], s.drawn[place].x, s.drawn[place].y);
+                if (turn + 1 == turns) {
+                    if (lane == 0) {
+                        s.last = drawn;
+                        tb_mail_arrive(&s.handed);
+                    }
+                    break;
+                }
+            }
+            if (drawn.chunk != TB_PIPE_WRITTEN) draw_chunk(row, drawn, helps);
+            __syncwarp();
+        }
+        if (helps) return;
+        for (; given < rows; given += TB_PIPE_GROUP) give_group(given);
+    }
+    /* Once it is known, the last rows in their place were given back by all. */
+    TB_MEMBER void give_group(uint32_t group)
+    {
+        tb_wait_row(&s.known, group);
+        if (lane == 0) give_back(group);
+    }
+
+    /* The chunk whose mass in order reaches beyond the position; rows without one are written. */
+    TB_MEMBER tb_pipe_draw find_chunk(const tb_pipe_row &row, uint32_t i, const uint4 *masses,
+                                      uint32_t greatest, uint32_t status)
+    {
+        const tombola_call &call = params.call;
+        const int64_t index = row_of(i);
+        const tb_pipe_kind kind = tb_pipe_kind_of(row, greatest);
+        if (greatest == TB_KEY_POS_INF) status |= TOMBOLA_ROW_POS_INF;
+        tb_pipe_draw drawn = {0, 0,      TB_PIPE_WRITTEN,         i,
+                              0, status, law_key_value(greatest), kind == TB_PIPE_EQUAL};
+        if (kind == TB_PIPE_VOID && params.part == TB_CUDA_RAW_LOGPROBS) {
+            tb_write_raw_logprobs<dtype>(call, index, row.slice, drawn.maximum, row.scale, 0);
+            return drawn;
+        }
+        if (kind == TB_PIPE_VOID) {
+            tb_fast_result none = {-1,   0, 0, row.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY,
+                                   0.0f, 0};
+            if (lane == 0) tb_fast_write(call, index, none);
+            if (lane == 0 && call.total_mass) call.total_mass[index] = 0;
+            return drawn;
+        }
+        uint64_t own = 0;
+        uint32_t kept = 0, lowest = 0xffffffffu;
+#pragma unroll
+        for (int k = 0; k < PER_LANE; k++) { /* so that eight lanes read all banks at a time */
+            const uint4 said = masses[lane * PER_LANE + (k + lane * PER_LANE / 8) % PER_LANE];
+            own += (uint64_t)said.y << 32 | said.x;
+            kept += said.z;
+            lowest = min(lowest, said.w);
+        }
+        if (kind == TB_PIPE_GREEDY) {
+            lowest = tb_warp_min(lowest);
+            tb_fast_result result = {(int32_t)lowest, 1, 0, status, 0.0f, LAW_ONE};
+            if (lane == 0) {
+                tb_fast_write(call, index, result);
+                if (call.total_mass) call.total_mass[index] = LAW_ONE;
+            }
+            return drawn;
+        }
+        drawn.kept = (int32_t)tb_warp_sum(kept);
+        uint64_t upto = tb_warp_scan64(own);
+        drawn.total = __shfl_sync(TB_WHOLE_WARP, upto, 31);
+        if (params.part == TB_CUDA_RAW_LOGPROBS) {
+            tb_write_raw_logprobs<dtype>(call, index, row.slice, drawn.maximum, row.scale, drawn.total);
+            return drawn;
+        }
+        drawn.position = law_draw_position(row.random, drawn.total);
+        drawn.chunk = 0;
+        in_order(own, upto, drawn, PER_LANE);
+        if (PER_LANE > 1) {
+            const uint4 said = masses[drawn.chunk + lane % PER_LANE];
+            own = lane < PER_LANE ? (uint64_t)said.y << 32 | said.x : 0;
+            upto = tb_warp_scan64(own);
+            in_order(own, upto, drawn, 1);
+        }
+        return drawn;
+    }
+
+    /* Goes on to the lane whose mass reaches beyond the position, `chunks` for each lane before it. */
+    TB_MEMBER void in_order(uint64_t own, uint64_t upto, tb_pipe_draw &drawn, uint32_t chunks)
+    {
+        const int who = __ffs(__ballot_sync(TB_WHOLE_WARP, upto > drawn.position)) - 1;
+        drawn.position -= __shfl_sync(TB_WHOLE_WARP, upto - own, who);
+        drawn.chunk += who * chunks;
+    }
+
+    /* The token at a position of a chunk's mass: its group of 32 vectors, the lane, the element. A warp alone
+     * looks at one group after the other; all that weighed at one each (room for a chunk is room for less
+     * than 32 groups), and who has the position, if it was not the last one, once more. */
+    TB_MEMBER void draw_chunk(const tb_pipe_row &row, const tb_pipe_draw &drawn, bool together)
+    {
+        const tb_fast_slice &slice = row.slice;
+        const uint32_t first = row.share * drawn.chunk, end = min(slice.end, first + row.share),
+                       groups = (end - first + 31) / 32, step = together ? TB_PIPE_WARPS : 1;
+        const float maximum = drawn.maximum, least = maximum == LAW_INF ? LAW_INF : TB_LEAST;
+        uint64_t position = drawn.position;
+        auto load = [&](uint32_t group) {
+            constexpr uint32_t none = tb_minus_infinity<dtype>();
+            const uint32_t at = first + group * 32 + lane;
+            return at < end ? tb_load_any<dtype>(slice, at) : make_uint4(none, none, none, none);
+        };
+        uint32_t j = together ? warp : 0, h[width], l[width];
+        uint64_t own;
+        uint4 v, next = load(j), after = load(j + step);
+#pragma unroll 1
+        for (;;) {
+            v = next, next = after, after = load(j + 2 * step);
+            uint32_t high = 0, low = 0;
+#pragma unroll
+            for (int e = 0; e < (int)width; e++) {
+                tb_weigh_element(tb_element<dtype>(v, e), maximum, row.scale, row.least_t, drawn.equal, least,
+                                 &h[e], &l[e]);
+                high += h[e] -= TB_HIGH_BIAS;
+                low += l[e] -= TB_LOW_BIAS;
+            }
+            own = tb_join(high, low);
+            const uint64_t all = tb_warp_sum54(own);
+            if (!together) {
+                if (position < all) break;
+                position -= all, j++;
+                continue;
+            }
+            if (lane == 0 && j < groups) s.group_mass[j] = all;
+            if (j + step < groups) {
+                j += step;
+                continue;
+            }
+            __syncwarp();
+            if (lane == 0) tb_mail_arrive(&s.groups_weighed);
+            tb_wait_here(&s.groups_weighed, 0);
+            const uint64_t mass = (uint32_t)lane < groups ? s.group_mass[lane] : 0,
+                           upto = tb_warp_scan64(mass);
+            const uint32_t who = __ffs(__ballot_sync(TB_WHOLE_WARP, upto > position)) - 1;
+            if (who % TB_PIPE_WARPS != (uint32_t)warp) return;
+            position -= __shfl_sync(TB_WHOLE_WARP, upto - mass, who);
+            if (who == j) break;
+            j = who, next = load(j), together = false;
+        }
+        uint64_t from = tb_warp_scan64(own) - own;
+        if (from > position || position - from >= own) return;
+        float x = tb_element<dtype>(v, 0);
+        int e = 0;
+#pragma unroll
+        for (int i = 1; i < (int)width; i++) {
+            from += tb_join(h[i - 1], l[i - 1]); /* up to element i */
+            if (from <= position) e = i, x = tb_element<dtype>(v, i);
+        }
+        const tb_fast_result result = {
+            (int32_t)((first + j * 32 + lane) * width + e - slice.shift), drawn.kept, 0, drawn.status,
+            drawn.equal ? 0.0f : law_exponent(x, maximum, row.scale),     drawn.total};
+        const int64_t index = row_of(drawn.row);
+        tb_fast_write(params.call, index, result);
+        if (params.call.total_mass) params.call.total_mass[index] = result.mass;
+    }
+};
+
+#endif
