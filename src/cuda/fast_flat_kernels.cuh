@@ -3,7 +3,7 @@
  * tombola_flat_c<blocks a row>_<threads>_<suffix>. plan.c knows these names.
  */
 #include "fast_flat.cuh"
-#include "fast_flat_pipe_draw.cuh"
+#include "fast_flat_pipe.cuh"
 #include "fast_shapes.h"
 
 #define TB_JOIN2(a, b) a##b
@@ -28,7 +28,7 @@ TB_KERNEL(c8_256, 8, 256, 3, TB_TILE)
     extern "C" __global__ void __launch_bounds__(tb_pipe_shared<blocks>::THREADS, 1) TB_JOIN(                \
         tombola_flat_pipe_##name##_, TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)        \
     {                                                                                                        \
-        tb_run_pipe<tb_flat_pipe<TB_KERNEL_DTYPE, blocks>>(params);                                          \
+        tb_run_pipe<tb_pipe<TB_KERNEL_DTYPE, blocks>>(params);                                               \
     }                                                                                                        \
     static_assert((sizeof(tb_pipe_shared<blocks>) + 127) / 128 * 128 <= bytes, "plan.c");
 

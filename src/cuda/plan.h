@@ -40,6 +40,10 @@ tombola_call tb_cuda_part_of(const tombola_call *call, tb_cuda_part part);
 /* The variants that can be forced, NULL at the end. */
 extern const char *const tb_cuda_variants[];
 
+/* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
+ * that the device does not have. */
+unsigned tb_forced_blocks(const tb_cuda_device *device, const char *forced, const char *prefix);
+
 /* `forced` is the name of a kernel variant that tests force (environment TOMBOLA_CUDA_VARIANT), or NULL. */
 tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *call, const char *forced);
 
