@@ -558,7 +558,16 @@ static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 
 tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *call, const char *forced)
 {
-    tb_cuda_plan plan = {0};
+    tb_cuda_plan plan = {.slow_doubles = device->double_ratio > 2};
+    if (forced && !strcmp(forced, "digits")) { /* as on devices whose doubles are slow */
+        plan = tb_cuda_choose(device, call, NULL);
+        plan.slow_doubles = true;
+        bool sums = false;
+        for (int i = 0; i < plan.launch_count; i++)
+            sums |= strstr(plan.launch[i].kernel, "_flat_") || strstr(plan.launch[i].kernel, "whole_pipe_");
+        if (!sums) plan.launch_count = 0;
+        return plan;
+    }
     const bool exact = call->method == TOMBOLA_EXACT;
     bool usual = !forced || !strcmp(forced, "generic") || !strcmp(forced, exact ? "generic" : "rejection");
     unsigned blocks = tb_forced_blocks(device, forced, "generic_c");
