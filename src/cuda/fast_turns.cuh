@@ -1,8 +1,8 @@
 /*
  * Turns of the blocks of one multiprocessor, where a batch is more than all of them have room for at once:
  * one block reads its row, the other one, meanwhile, finds its row's token or waits. Without turns the two go
- * through the same stages at the same time, and nothing is read while they resolve: 81 microseconds instead
- * of 75 for 512 rows of 128256, 155 instead of 139 for 1024. It is only a matter of time: no result depends
+ * through the same stages at the same time, and nothing is read while they resolve: 82 microseconds instead
+ * of 76 for 512 rows of 128256, 155 instead of 139 for 1024. It is only a matter of time: no result depends
  * on whose turn it is.
  */
 #ifndef TB_CUDA_FAST_TURNS_CUH
