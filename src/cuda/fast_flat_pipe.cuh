@@ -606,8 +606,7 @@ template <class P> TB_DEV void tb_run_pipe(const tb_cuda_params &params)
             if (lane < TB_PIPE_RING) tb_mail_init(&s.decided[lane], 1 + TB_PIPE_LOOKERS);
         } else if (warp == FINISHES) {
             if (lane < S::MASSES) tb_mail_init(&s.mail_mass[lane], 1);
-            if constexpr (!S::DRAWS)
-                if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.weighed[lane], TB_PIPE_WARPS);
+            if constexpr (!S::DRAWS) s.set_up(lane);
             if (lane == 0) s.placed = s.known = 0;
         }
         __syncwarp();

@@ -408,6 +408,50 @@ static bool add_softmax(tb_cuda_plan *plan, const tb_cuda_device *device, const 
     return true;
 }
 
+/* ---- the pipelined kernels for masked logits and probabilities of many rows, under a top_k of few tokens
+ * for all slots ---- */
+
+#define FEW_THREADS (32 * (TB_PIPE_OTHERS + TB_FEW_PIPE_FINISHERS))
+
+static const fast_kernel few_kernels[] = {
+    {"few_pipe_c2", 2, FEW_THREADS, TB_FEW_PIPE_C2_BYTES, true, false},
+    {"few_pipe_c4", 4, FEW_THREADS, TB_FEW_PIPE_C4_BYTES, true, false},
+    {"few_pipe_c8", 8, FEW_THREADS, TB_FEW_PIPE_C8_BYTES, true, false},
+};
+static const char *const few_names[][3] = {NAMES("few_pipe_c2"), NAMES("few_pipe_c4"), NAMES("few_pipe_c8")};
+
+static bool few_serves(const tombola_call *call)
+{
+    bool few = false;
+    for (int32_t i = 0; i < call->step_count; i++) {
+        const tombola_step *step = &call->steps[i];
+        if (step->kind != TOMBOLA_TOP_K && step->kind != TOMBOLA_TEMPERATURE) return false;
+        few |=
+            step->kind == TOMBOLA_TOP_K && !step->k_per_slot && step->k > 0 && step->k <= TB_FEW_PIPE_MOST_K;
+    }
+    return few && call->method == TOMBOLA_EXACT && (call->probabilities || call->masked_logits) &&
+           !call->kept_ids && !tb_wants_top(call) && tb_pick_kind(call, call->steps) == TB_PICK_BY_COUNT;
+}
+
+static bool add_few(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                    const char *forced)
+{
+    const int count = sizeof few_kernels / sizeof few_kernels[0];
+    if (device->shared_bytes <= TB_LARGE_BYTES || !few_serves(call)) return false;
+    const fast_kernel *kernel = NULL;
+    if (!forced) {
+        if (call->rows > SOFTMAX_FEW_ROWS && call->vocab_size >= 32000)
+            kernel = choose_pipe(device, call, few_kernels, count);
+    } else {
+        for (int i = 0; i < count; i++)
+            if (!strcmp(forced, few_kernels[i].name) && fast_fits(device, &few_kernels[i], call))
+                kernel = &few_kernels[i];
+    }
+    if (!kernel) return false;
+    add_fast_launch(plan, device, call, kernel, few_names[kernel - few_kernels]);
+    return true;
+}
+
 /* ---- the kernel for small kept sets over whole rows: a block a row, which reads it once ---- */
 
 /* Whether it is the better one: where rows are few, many blocks for each are, and for that many that need a
@@ -445,6 +489,7 @@ static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
 static bool add_row_kernel(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                            unsigned whole_blocks, unsigned pick_threads, const char *forced)
 {
+    if (add_few(plan, device, call, forced)) return true;
     const bool pick = forced ? pick_threads > 0 : pick_suits(device, call);
     if (pick && call->method == TOMBOLA_EXACT && tb_pick_kind(call, call->steps) != TB_PICK_NEVER) {
         add_pick(plan, device, call, pick_threads);
@@ -518,23 +563,13 @@ static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 }
 
 const char *const tb_cuda_variants[] = {
-    "generic",        "generic_c1",
-    "generic_c2",     "generic_c4",
-    "generic_c8",     "generic_c16",
-    "whole_c1",       "whole_c2",
-    "whole_c4",       "whole_c8",
-    "whole_c16",      "stream_c1_512",
-    "stream_c1_256",  "stream_c2_512",
-    "stream_c1_512r", "stream_c4_256",
-    "stream_c8_256",  "stream_c16_256",
-    "flat_c1_512",    "flat_c8_256",
-    "flat_c16_256",   "flat_pipe_c2",
-    "flat_pipe_c4",   "flat_pipe_c8",
-    "flat_pipe_c16",  "whole_pipe_c2",
-    "whole_pipe_c4",  "whole_pipe_c8",
-    "whole_pipe_c16", "pick_256",
-    "pick_512",       "pick_1024",
-    "rejection",      NULL,
+    "generic",       "generic_c1",    "generic_c2",     "generic_c4",     "generic_c8",
+    "generic_c16",   "whole_c1",      "whole_c2",       "whole_c4",       "whole_c8",
+    "whole_c16",     "stream_c1_512", "stream_c1_256",  "stream_c2_512",  "stream_c1_512r",
+    "stream_c4_256", "stream_c8_256", "stream_c16_256", "flat_c1_512",    "flat_c8_256",
+    "flat_c16_256",  "flat_pipe_c2",  "flat_pipe_c4",   "flat_pipe_c8",   "flat_pipe_c16",
+    "whole_pipe_c2", "whole_pipe_c4", "whole_pipe_c8",  "whole_pipe_c16", "few_pipe_c8",
+    "pick_256",      "pick_512",      "pick_1024",      "rejection",      NULL,
 };
 
 /* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
