@@ -35,8 +35,13 @@ typedef struct __align__(16) tb_few_verdict
 }
 tb_few_verdict;
 
-/* A warp's word of a row that is searched: the mass of its tokens greater than the cut, their number, and the
- * number of those equal to it. */
+/* Of a row that is searched the tokens greater than the cut and their mass, those equal to it, and of these
+ * those of warps before. */
+typedef struct tb_few_tally {
+    uint64_t mass;
+    uint32_t greater, equal, before;
+} tb_few_tally;
+
 template <int dtype, int C> struct tb_few_pipe_shared {
     static constexpr bool DRAWS = false;
     static constexpr int ROOM = 1, EMPTIES = 1;
@@ -44,34 +49,40 @@ template <int dtype, int C> struct tb_few_pipe_shared {
     static constexpr int GROUPS = TB_FEW_PIPE_PARTS / LOOKS; /* parts of a looker: of 32 / GROUPS lanes */
     static constexpr int SENT = TB_FEW_PIPE_MOST / C;        /* listed tokens of a block, at most */
     static constexpr int CUTTERS = 2, FILLERS = 2, THREADS = 32 * (TB_PIPE_OTHERS + TB_FEW_PIPE_FINISHERS);
-    static constexpr int DONE_WITH_ROW = TB_PIPE_WARPS + CUTTERS, DONE_WITH_PLACE = TB_PIPE_WARPS + 2;
+    static constexpr int DONE_WITH_ROW = TB_PIPE_WARPS + CUTTERS, DONE_WITH_PLACE = TB_PIPE_WARPS + 1;
     static constexpr int MASSES = 2; /* histograms on their way: of odd and even rounds */
     static constexpr uint32_t MASS_BYTES = C * TB_FEW_PIPE_BINS * 4;
     alignas(16) uint32_t maximum[TB_PIPE_RING][TB_FEW_PIPE_PARTS]; /* keys */
     uint32_t looked[TB_PIPE_RING][LOOKS];                          /* status */
     uint64_t own[TB_PIPE_SLOTS][SENT];                             /* the block's listed tokens: places */
-    uint64_t sent[TB_PIPE_SLOTS][C][SENT];                         /* all blocks' */
+    static constexpr int BOXES = TB_PIPE_SLOTS + 1; /* rows whose lists are on their way, or cut */
+    uint64_t sent[BOXES][C][SENT];                  /* all blocks' */
+    alignas(16) uint32_t key[CUTTERS][TB_FEW_PIPE_MOST + 4], low[CUTTERS][TB_FEW_PIPE_MOST]; /* of a row */
     alignas(16) uint32_t bin[TB_FEW_PIPE_BINS], bins[2][C][TB_FEW_PIPE_BINS];
     alignas(16) uint4 tail[WARPS]; /* mass, number equal, number greater */
     tb_few_row row[TB_PIPE_KNOWN];
     tb_few_verdict verdict[TB_PIPE_RING];
-    uint32_t cursor[TB_PIPE_SLOTS], count[TB_PIPE_SLOTS][C], searched[TB_PIPE_SLOTS];
+    uint32_t cursor[TB_PIPE_SLOTS], count[BOXES][C], searched[TB_PIPE_SLOTS];
     uint32_t placed, known; /* numbers of rows */
     /* mbarriers */
     uint64_t mail_maximum[TB_PIPE_RING], decided[TB_PIPE_RING], free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
     uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[EMPTIES][TB_PIPE_SLOTS];
-    uint64_t listed[TB_PIPE_SLOTS], mail_lists[TB_PIPE_SLOTS], outcome[TB_PIPE_SLOTS],
-        blank[TB_PIPE_SLOTS]; /* the row of output is filled with what tokens that are not kept get */
+    uint64_t listed[TB_PIPE_SLOTS], outcome[TB_PIPE_SLOTS], mail_lists[BOXES], cut_done[BOXES],
+        blank[BOXES]; /* the row of output is filled with what tokens that are not kept get */
     uint64_t mail_mass[MASSES], mail_tail;
 
     TB_MEMBER void set_up(int lane)
     {
-        if (lane >= TB_PIPE_SLOTS) return;
-        tb_mail_init(&listed[lane], TB_PIPE_WARPS);
-        tb_mail_init(&mail_lists[lane], C);
-        tb_mail_init(&outcome[lane], 1);
-        tb_mail_init(&blank[lane], FILLERS);
-        cursor[lane] = 0;
+        if (lane < BOXES) {
+            tb_mail_init(&mail_lists[lane], C);
+            tb_mail_init(&cut_done[lane], 1);
+            tb_mail_init(&blank[lane], FILLERS);
+        }
+        if (lane < TB_PIPE_SLOTS) {
+            tb_mail_init(&listed[lane], TB_PIPE_WARPS);
+            tb_mail_init(&outcome[lane], 1);
+            cursor[lane] = 0;
+        }
         if (lane == 0) tb_mail_init(&mail_tail, 1);
     }
 };

@@ -333,6 +333,8 @@ static void lists_of_many_rows(void **state)
     tombola_step steps[] = {{.kind = TOMBOLA_TOP_K, .k = 50}, {.kind = TOMBOLA_MIN_P, .value = 0.1f}};
     tombola_call call = call_of(512, 128256, TOMBOLA_F32, steps, 1);
     call.tokens = NULL, call.masked_logits = float_output;
+    assert_string_equal(picked(&call), "tombola_few_pipe_c8_f32"); /* very few: rows follow each other */
+    steps[0].k = 500;
     assert_string_equal(picked(&call), "tombola_pick_f32");
     assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].grid, 512);
     unsigned before = 0;
