@@ -34,6 +34,11 @@ TB_DEV void tb_copy_element(char *out, size_t to, const char *source, size_t fro
         ((uint16_t *)out)[to] = ((const uint16_t *)source)[from];
 }
 
+TB_DEV uint32_t tb_element_bits(const char *source, size_t from, uint32_t bytes)
+{
+    return bytes == 4 ? ((const uint32_t *)source)[from] : ((const uint16_t *)source)[from];
+}
+
 TB_DEV void tb_set_element(char *out, size_t to, uint32_t word, uint32_t bytes)
 {
     if (bytes == 4)

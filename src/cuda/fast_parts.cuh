@@ -99,10 +99,11 @@ TB_DEV void tb_weigh(float t, uint32_t *high, uint32_t *low)
     tb_weigh_scaled(t, 1.0f, high, low);
 }
 
-/* The sum of a thread's weights: fewer than 4096 of them. Where doubles are as cheap as two other
- * instructions, one takes them up: between 4096 and 8192 its last bit is 2^-40, so adding e, rounded towards
- * zero, adds floor(e * 2^40). */
-#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)
+/* The sum of a thread's weights: fewer than 4096 of them. On devices of 9.0 a double takes them up, in two
+ * instructions for four: between 4096 and 8192 its last bit is 2^-40, so adding e, rounded towards zero, adds
+ * floor(e * 2^40). On most others doubles are slow. The PTX of 9.0 is theirs too: cuda.cmake compiles modules
+ * with such sums for 9.0a as well, which is for devices of 9.0 alone. */
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define TB_DOUBLE_SUMS 1
 #else
 #define TB_DOUBLE_SUMS 0

@@ -55,23 +55,24 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
                    (spread <= 0.0f && (min(chain.k_before, chain.k_after) <= S::FOLDS ||
                                        known.relative > 0.99f * (float)s.slice.length));
     __syncthreads(); /* the block is done with what it held */
-    if (threadIdx.x == 0) {
-        if (!S::ALONE) s.close();
-        if (S::TELLS) tb_told_close(&s.told);
-    }
+    if (threadIdx.x == 0) s.close();
     WIDE::go_on(params, row, chain, random, known);
 }
 
-template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT, int LIST>
+template <int dtype, int C, int NT, int PER_SM, int U, bool STAGED, int CAP, int SEG, int CAUGHT, int LIST>
 TB_DEV void tb_stream_kernel(const tb_cuda_params &params)
 {
     typedef tb_stream_shared<C, NT, CAP, SEG, CAUGHT> S;
     typedef tb_wide_row<dtype, C, NT, U / 2, LIST> WIDE;
     static_assert(STAGED == S::HELPED, "");
     if (STAGED && threadIdx.x >= NT) return tb_stream_help<C, S>(params);
-    tb_stream_row<dtype, C, NT, U, STAGED, CAP, SEG, CAUGHT>(params, [&](bool left) {
-        if (left) tb_stream_go_on<S, WIDE>(params, blockIdx.x / C);
-    });
+    if (!tb_stream_row<dtype, C, NT, U, STAGED, CAP, SEG, CAUGHT>(params)) return;
+    /* By an address that the compiler does not see through where registers are few: if it knows the function
+     * it plans the registers of both together, and the code for most rows then keeps five times as much in
+     * local memory, which is far away, the multiprocessor's cache being shared memory. */
+    void (*go_on)(const tb_cuda_params &, int64_t) = tb_stream_go_on<S, WIDE>;
+    if (PER_SM * NT > 512) asm volatile("" : "+l"(go_on));
+    go_on(params, blockIdx.x / C);
 }
 
 #define TB_JOIN2(a, b) a##b
@@ -80,8 +81,8 @@ TB_DEV void tb_stream_kernel(const tb_cuda_params &params)
     extern "C" __global__ void __launch_bounds__(threads + (staged ? 32 : 0), per_sm)                        \
         TB_JOIN(tombola_stream_##name##_, TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)   \
     {                                                                                                        \
-        tb_stream_kernel<TB_KERNEL_DTYPE, blocks, threads, vectors, staged, capacity, segment, caught,       \
-                         list>(params);                                                                      \
+        tb_stream_kernel<TB_KERNEL_DTYPE, blocks, threads, per_sm, vectors, staged, capacity, segment,       \
+                         caught, list>(params);                                                              \
     }                                                                                                        \
     static_assert(                                                                                           \
         (sizeof(tb_stream_shared<blocks, threads, capacity, segment, caught>) + 127) / 128 * 128 <= bytes,   \

@@ -33,7 +33,7 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
     {
         __syncwarp();
         if (lane != 0) return;
-        tb_mail_arrive(&s.empty[0][turn.place]);
+        tb_mail_arrive(&s.empty[turn.place]);
         if ((turn.row + 1) % TB_PIPE_GROUP == 0) P::give_back(turn.row);
     }
 
@@ -282,7 +282,7 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
                 tb_mail_arrive(&s.outcome[place]);
             }
             if (i) tb_wait_here(&s.cut_done[(i - 1) % S::BOXES], (i - 1) / S::BOXES & 1);
-            if (lane == 0) tb_mail_arrive(&s.empty[0][turn.place]);
+            if (lane == 0) tb_mail_arrive(&s.empty[turn.place]);
         }
     }
 
@@ -404,7 +404,13 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
         const tombola_call &call = params.call;
         for (uint32_t i = 0; i < rows; i++) {
             const uint32_t at = i % TB_PIPE_RING;
+#ifdef FEW_AHEAD
+            (void)at;
+            tb_wait_row(&s.known, i);
+            if (i >= FEW_AHEAD) tb_wait_here(&s.cut_done[(i - FEW_AHEAD) % S::BOXES], (i - FEW_AHEAD) / S::BOXES & 1);
+#else
             tb_wait_here(&s.decided[at], i / TB_PIPE_RING & 1);
+#endif
             const tb_few_row &row = known_row(i);
             const int64_t index = P::row_of(i);
             const uint32_t share = row.share * TB_PIPE_WARPS, shift = row.slice.shift,

@@ -44,7 +44,7 @@ typedef struct tb_few_tally {
 
 template <int dtype, int C> struct tb_few_pipe_shared {
     static constexpr bool DRAWS = false;
-    static constexpr int ROOM = 1, EMPTIES = 1;
+    static constexpr int ROOM = 1;
     static constexpr int WARPS = C * TB_PIPE_WARPS, LOOKS = C * TB_PIPE_LOOKERS;
     static constexpr int GROUPS = TB_FEW_PIPE_PARTS / LOOKS; /* parts of a looker: of 32 / GROUPS lanes */
     static constexpr int SENT = TB_FEW_PIPE_MOST / C;        /* listed tokens of a block, at most */
@@ -66,7 +66,7 @@ template <int dtype, int C> struct tb_few_pipe_shared {
     uint32_t placed, known; /* numbers of rows */
     /* mbarriers */
     uint64_t mail_maximum[TB_PIPE_RING], decided[TB_PIPE_RING], free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
-    uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[EMPTIES][TB_PIPE_SLOTS];
+    uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[TB_PIPE_SLOTS];
     uint64_t listed[TB_PIPE_SLOTS], outcome[TB_PIPE_SLOTS], mail_lists[BOXES], cut_done[BOXES],
         blank[BOXES]; /* the row of output is filled with what tokens that are not kept get */
     uint64_t mail_mass[MASSES], mail_tail;

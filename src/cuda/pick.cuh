@@ -25,7 +25,7 @@ template <int dtype> struct tb_pick_block {
 
 /* ---- the bound ---- */
 
-/* This warp's part of a row; of 8 to 32 warps. */
+/* This warp's part of a row; of 8, 16 or 32 warps. */
 template <class R> TB_DEV tb_whole_part tb_pick_part(const char *data, uint32_t length)
 {
     tb_whole_part p;
@@ -33,7 +33,7 @@ template <class R> TB_DEV tb_whole_part tb_pick_part(const char *data, uint32_t 
     p.length = length;
     p.base = data - p.shift * R::bytes;
     const uint32_t vectors = (p.shift + length + R::width - 1) / R::width, warps = blockDim.x / 32,
-                   each = (vectors + warps - 1) / warps, begin = each * tb_warp();
+                   each = (vectors + warps - 1) >> (31 - __clz((int)warps)), begin = each * tb_warp();
     p.first = begin < vectors ? begin : vectors;
     p.end = p.first + each < vectors ? p.first + each : vectors;
     uint32_t end = (p.shift + length) / R::width;
@@ -42,38 +42,37 @@ template <class R> TB_DEV tb_whole_part tb_pick_part(const char *data, uint32_t 
     return p;
 }
 
-/* A sampler's part of the sample: `loads` vectors, spread evenly. */
-template <class R, int U> TB_DEV void tb_pick_load_sample(const tb_whole_part &part, int loads, uint4 (&v)[U])
+/* A sampler's part of the sample: vectors from all over those of the row that are whole, so that its first
+ * ones alone would do as well. */
+template <class R> TB_DEV void tb_pick_load_sample(const tb_whole_part &part, uint4 (&v)[TB_PICK_LOADS])
 {
-    const uint32_t none = tb_masked_word(R::dtype), warps = TB_PICK_SAMPLERS / 32,
-                   pieces = warps * (uint32_t)loads,
-                   vectors = (part.shift + part.length + R::width - 1) / R::width,
+    constexpr uint32_t warps = TB_PICK_SAMPLERS / 32, pieces = warps * TB_PICK_LOADS;
+    static_assert(warps == 8 && TB_PICK_LOADS == 8, "reversed");
+    const uint32_t none = tb_masked_word(R::dtype), skipped = part.shift > 0,
+                   vectors = (part.shift + part.length) / R::width - skipped,
                    step = vectors > pieces * 32 ? vectors / pieces : 32;
+    const char *base = part.base + (skipped + tb_lane()) * 16;
 #pragma unroll
-    for (int j = 0; j < U; j++) {
-        /* pieces of one thread lie far from one another, neighbouring warps' next to one another */
-        uint32_t piece = (uint32_t)j * warps + tb_warp(), first = piece * step;
-        uint32_t hash = (piece + 1) * 0x9e3779b1u; /* at no regular distances, in case that rows have such */
+    for (uint32_t j = 0; j < TB_PICK_LOADS; j++) {
+        /* pieces of one thread lie far from one another; j with its three bits reversed */
+        const uint32_t reversed = (j & 1) << 2 | (j & 2) | j >> 2,
+                       piece = (reversed + tb_warp()) % 8 * warps + tb_warp();
+        /* at no regular distances, in case that rows have such */
+        uint32_t hash = (piece + 1) * 0x9e3779b1u;
         hash = (hash ^ hash >> 15) * 0x85ebca6bu;
-        first += (hash >> 16) * (step - 32) >> 16;
-        uint32_t vector = first + tb_lane();
+        const uint32_t first = piece * step + ((hash >> 16) * (step - 32) >> 16);
         v[j] = make_uint4(none, none, none, none);
-        if (j < loads && vector < vectors && tb_whole_inside<R>(part, vector))
-            v[j] = tb_load16(part.base + (size_t)vector * 16);
+        if (first + tb_lane() < vectors) v[j] = tb_load16(base + (size_t)first * 16);
     }
 }
 
-/* The greatest of each sampler's part. */
-template <int dtype> TB_DEV void tb_pick_sample(tb_pick_block<dtype> &p, int loads)
+/* Only the first `loads` of a sample. */
+template <class R> TB_DEV void tb_pick_trim_sample(int loads, uint4 (&v)[TB_PICK_LOADS])
 {
-    typedef tb_whole_row<dtype> R;
-    if (threadIdx.x >= TB_PICK_SAMPLERS) return;
-    uint4 v[TB_PICK_LOADS];
-    tb_pick_load_sample<R>(p.r.part, loads, v);
-    bool nan = false;
-    const uint32_t key = law_key(tb_whole_greatest<R>(v, &nan));
-    p.row.s->sample[threadIdx.x] = key;
-    p.row.s->number[threadIdx.x] = (key | (TB_PICK_SAMPLERS - 1)) - threadIdx.x;
+    const uint32_t none = tb_masked_word(R::dtype);
+#pragma unroll
+    for (int j = 1; j < TB_PICK_LOADS; j++)
+        if (j >= loads) v[j] = make_uint4(none, none, none, none);
 }
 
 /* Whether tokens that reach a value hold, to go by the sample, a good part of a fraction q of the mass. The
@@ -81,10 +80,10 @@ template <int dtype> TB_DEV void tb_pick_sample(tb_pick_block<dtype> &p, int loa
 template <int dtype> TB_CALL bool tb_pick_promises(tb_pick_block<dtype> &p, float value, float q, int loads)
 {
     typedef tb_whole_row<dtype> R;
-    uint4 v[TB_PICK_LOADS];
+    uint4 v[TB_PICK_LOADS]; /* of which the first ones were the sample */
     float over = 0.0f, under = 0.0f;
     if (threadIdx.x < TB_PICK_SAMPLERS) {
-        tb_pick_load_sample<R>(p.r.part, loads, v);
+        tb_pick_load_sample<R>(p.r.part, v);
         const float least = law_key_value(p.least);
 #pragma unroll 1
         for (int j = 0; j < loads; j++) {
@@ -149,23 +148,77 @@ template <class R> TB_DEV uint32_t tb_pick_number(float fraction, int loads)
     return number < TB_PICK_SAMPLERS ? number : TB_PICK_SAMPLERS;
 }
 
-/* The key that `number` samplers reach; the least of K0 for 0. Each one's is compared with all, by some
- * lanes. */
-template <int dtype> TB_DEV uint32_t tb_pick_bound(const tb_pick_block<dtype> &p, uint32_t number)
+/* By a warp: the greatest number up to `high` that at least k of its lanes' words reach, or any that just k
+ * do; `low`, if fewer reach that. Not a load but of instructions: those would wait behind the stores of the
+ * warps that fill the row. */
+template <int U>
+TB_DEV uint32_t tb_pick_reached(const uint32_t (&x)[U], uint32_t low, uint32_t high, uint32_t k)
 {
-    if (!number) return p.least;
-    tb_pick_shared *s = p.row.s;
-    const uint32_t lanes = blockDim.x / TB_PICK_SAMPLERS, self = threadIdx.x / lanes, mine = s->number[self];
-    const uint4 *all = (const uint4 *)s->number;
-    uint32_t before = 0;
-#pragma unroll 4
-    for (uint32_t j = threadIdx.x % lanes; j < TB_PICK_SAMPLERS / 4; j += lanes) {
-        const uint4 k = all[j];
-        before += (k.x > mine) + (k.y > mine) + (k.z > mine) + (k.w > mine);
+    uint32_t n = 0;
+#pragma unroll 1
+    while (low < high && n != k) {
+        const uint32_t middle = low + ((high - low) >> 1) + 1;
+        uint32_t reach = 0;
+#pragma unroll
+        for (int u = 0; u < U; u++) reach += (uint32_t)__popc(__ballot_sync(TB_WHOLE_WARP, x[u] >= middle));
+        if (reach >= k)
+            low = middle, n = reach;
+        else
+            high = middle - 1;
     }
-    for (uint32_t d = 1; d < lanes; d *= 2) before += __shfl_xor_sync(TB_WHOLE_WARP, before, d);
-    if (before == number - 1 && threadIdx.x % lanes == 0)
-        s->word[3] = s->sample[self] > p.least ? s->sample[self] : p.least;
+    return low;
+}
+
+/* The floor of the k greatest of n <= TB_PICK_FEW tokens, by one warp. */
+TB_CALL uint64_t tb_pick_floor(const uint64_t *list, uint32_t n, uint32_t k, bool by_index, uint32_t bound,
+                               uint32_t greatest)
+{
+    constexpr int U = TB_PICK_FEW / 32;
+    if (n <= k) return 0;
+    uint32_t x[U], more = 0;
+#pragma unroll
+    for (int u = 0; u < U; u++) x[u] = u * 32 + tb_lane() < n ? tb_place_key(list[u * 32 + tb_lane()]) : 0;
+    const uint32_t key = tb_pick_reached(x, bound, greatest, k);
+    if (!by_index) return tb_floor_of_key(key);
+#pragma unroll
+    for (int u = 0; u < U; u++) more += x[u] > key;
+    more = tb_warp_sum(more);
+    /* of the equal ones the first; if just k tokens reach the key, and others have it, all of them */
+#pragma unroll
+    for (int u = 0; u < U; u++)
+        x[u] = x[u] == key ? ((uint32_t)list[u * 32 + tb_lane()] & TB_PLACE_LOW) + 1 : 0;
+    const uint32_t low = tb_pick_reached(x, 0, TB_PLACE_LOW + 1, k - more);
+    return tb_floor_of_key(key) + (low ? low - 1 : 0);
+}
+
+/* Puts down the key that `number` samplers reach; the least of K0 for 0. By a warp. */
+TB_CALL void tb_pick_find_bound(tb_pick_shared *s, uint32_t least, uint32_t number)
+{
+    constexpr int U = TB_PICK_SAMPLERS / 32;
+    uint32_t x[U], low = ~0u, high = 0;
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        x[u] = s->sample[u * 32 + tb_lane()];
+        low = x[u] < low ? x[u] : low;
+        high = x[u] > high ? x[u] : high;
+    }
+    low = tb_warp_min(low);
+    high = tb_warp_max(high);
+    if (low < least) low = least;
+    low = number ? tb_pick_reached(x, low, high, number) : least;
+    if (low > least) { /* the least sample that reaches it */
+        uint32_t up = high;
+#pragma unroll
+        for (int u = 0; u < U; u++) up = x[u] >= low && x[u] < up ? x[u] : up;
+        low = tb_warp_min(up);
+    }
+    if (tb_lane() == 0) s->word[3] = low;
+}
+
+/* The same by the block; all have read the bound before. */
+TB_DEV uint32_t tb_pick_bound(tb_pick_shared *s, uint32_t least, uint32_t number)
+{
+    if (tb_warp() == 0) tb_pick_find_bound(s, least, number);
     __syncthreads();
     return (uint32_t)s->word[3];
 }
@@ -277,15 +330,26 @@ TB_DEV tb_pick_seen tb_pick_read(const tb_pick_block<dtype> &p, int mode, bool p
     return tb_pick_read_part<TB_PICK_LISTS, dtype>(p.r.part, p.row.bound, probabilities, w, segment, room);
 }
 
-/* The greatest of K0 and the status, from each warp's. */
-template <int dtype> TB_DEV void tb_pick_tell(tb_pick_block<dtype> &p, const tb_pick_seen &seen)
+/* Of a warp, beside its status bits: it had no room for all. */
+#define TB_PICK_FULL 0x80000000u
+
+/* The greatest of K0, the status and the number of the listed tokens, from each warp's; where they are few,
+ * they are copied together. */
+TB_DEV void tb_pick_tell(tb_pick_shared *s, const tb_pick_seen &seen, const uint64_t *segment, uint32_t room)
 {
-    tb_pick_shared *s = p.row.s;
-    uint32_t key = tb_warp_max(law_key(seen.top));
-    if (tb_lane() == 0)
-        s->count[tb_warp()] = seen.n, s->flags[tb_warp()] = seen.flags, s->greatest[tb_warp()] = key;
+    const bool full = seen.n > room;
+    const uint32_t key = tb_warp_max(law_key(seen.top)), flags = seen.flags | (full ? TB_PICK_FULL : 0);
+    uint32_t at = 0;
+    if (tb_lane() == 0) {
+        s->count[tb_warp()] = seen.n;
+        atomicMax(&s->greatest, key);
+        if (flags) atomicOr(&s->status, flags);
+        at = atomicAdd(&s->listed, seen.n);
+    }
+    at = __shfl_sync(TB_WHOLE_WARP, at, 0);
+    if (!full && at + seen.n <= TB_PICK_FEW)
+        for (uint32_t i = tb_lane(); i < seen.n; i += 32) s->few[at + i] = segment[i];
     __syncthreads();
-    p.row.greatest = tb_warp_max(tb_lane() < blockDim.x / 32 ? s->greatest[tb_lane()] : 0);
 }
 
 /*
@@ -312,10 +376,11 @@ template <int dtype> TB_DEV void tb_pick_interval(tb_pick_block<dtype> &p, doubl
 /* Lists what may be kept: `wanted` tokens or more, or all of K0. With a top_p of all tokens' mass, if that is
  * done (p.low and p.high bound the mass then) they hold its fraction q. The sample was taken with `loads`
  * loads; 0: there is room for the whole row. `first_equals`: of tokens equal to the last one wanted, those of
- * the least indices do. False where that failed. */
+ * the least indices do. `first`: the row has been read, with what was seen. False where that failed. */
 template <int dtype>
 TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t wanted, bool by_mass,
-                         bool first_equals, int loads, const tb_whole_chain &chain, uint32_t *status)
+                         bool first_equals, int loads, const tb_whole_chain &chain, bool first,
+                         tb_pick_seen seen, uint32_t *status)
 {
     typedef tb_whole_row<dtype> R;
     tb_pick_shared *s = p.row.s;
@@ -326,11 +391,12 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     float fraction = law_float((uint32_t)s->word[1]);
     p.low = p.high = 0;
     uint32_t begin = each * tb_warp(), room = each;
-    p.row.bound = tb_pick_bound(p, all ? 0 : (uint32_t)s->word[0]);
+    p.row.bound = all ? p.least : (uint32_t)s->word[3];
     if (exact) { /* the greatest first */
         const uint32_t bound = p.row.bound;
         p.row.bound = TB_KEY_POS_INF;
-        tb_pick_tell(p, tb_pick_read(p, TB_PICK_LISTS, probabilities, s->place, 0));
+        tb_pick_tell(s, tb_pick_read(p, TB_PICK_LISTS, probabilities, s->place, 0), s->place, 0);
+        p.row.greatest = s->greatest;
         p.row.bound = bound;
         if (p.row.greatest >= TB_KEY_POS_INF || p.row.greatest < p.least) return false;
         p.row.weigher = tb_make_weigher(probabilities, law_key_value(p.row.greatest));
@@ -340,14 +406,21 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     }
 #pragma unroll 1
     for (int attempt = 0; attempt < TB_PICK_TRIES; attempt++) {
-        const tb_pick_seen seen = tb_pick_read(p, mode, probabilities, s->place + begin, room);
+        if (attempt) { /* the last attempt's words have been read */
+            __syncthreads();
+            if (threadIdx.x == 0) s->listed = s->status = 0;
+            __syncthreads();
+        }
+        if (attempt || !first) {
+            seen = tb_pick_read(p, mode, probabilities, s->place + begin, room);
+            tb_pick_tell(s, seen, s->place + begin, room);
+        }
         const uint32_t n = seen.n;
-        const bool full = __syncthreads_or(n > room); /* and the last attempt's words have been read */
-        tb_pick_tell(p, seen);
-        const bool there = tb_lane() < blockDim.x / 32;
-        const uint32_t count = there ? s->count[tb_lane()] : 0;
-        p.row.listed = tb_warp_sum(count);
-        *status = tb_warp_or(there ? s->flags[tb_lane()] : 0);
+        p.row.greatest = s->greatest;
+        const uint32_t count = tb_lane() < blockDim.x / 32 ? s->count[tb_lane()] : 0;
+        p.row.listed = s->listed;
+        const bool full = s->status & TB_PICK_FULL;
+        *status = s->status & ~TB_PICK_FULL;
         const bool enough = p.row.listed >= wanted || p.row.bound == p.least;
         if (p.row.greatest >= TB_KEY_POS_INF || p.row.listed == 0) return false;
         if (enough && (!full || capped)) {
@@ -386,15 +459,84 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
         float factor = 1.3f * (float)wanted / (float)p.row.listed;
         fraction *= enough ? fminf(factor, 0.7f) : fminf(fmaxf(factor, 1.3f), 4.0f);
         const uint32_t before = p.row.bound;
-        p.row.bound = tb_pick_bound(p, tb_pick_number<R>(fraction, loads));
+        p.row.bound = tb_pick_bound(s, p.least, tb_pick_number<R>(fraction, loads));
         for (int i = 0; i < 3 && p.row.bound == before; i++) {
             fraction *= enough ? 0.6f : 1.4f;
             __syncthreads(); /* all have the bound */
-            p.row.bound = tb_pick_bound(p, tb_pick_number<R>(fraction, loads));
+            p.row.bound = tb_pick_bound(s, p.least, tb_pick_number<R>(fraction, loads));
         }
         if (p.row.bound == before) return false;
     }
     return false;
+}
+
+/* A barrier of the samplers and of the warp that says which of their values is wanted: the first `threads`.
+ */
+TB_DEV void tb_pick_sampled(uint32_t threads)
+{
+    asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
+}
+
+/* The warps of a block that fill its output while others find what is kept. Few: all other warps' loads wait
+ * behind their stores, and these are enough for as many bytes as a multiprocessor can store. */
+TB_DEV uint32_t tb_pick_fillers(void)
+{
+    return blockDim.x / 256;
+}
+
+/* The end of a row of which few tokens are listed, under a top_k, with one output as long as the row: one
+ * warp finds the floor, and some fill the row. All is in shared memory, for after the row was read whatever
+ * lies in local memory comes from L2. False, with nothing written but the fill, where more is to be done. */
+template <int dtype>
+TB_DEV bool tb_pick_end_few(const tb_cuda_params &params, tb_pick_shared *s, int64_t index)
+{
+    typedef tb_whole_row<dtype> R;
+    const tombola_call &call = params.call;
+    const bool probabilities = call.kind == TOMBOLA_PROBABILITIES;
+    const uint32_t n = s->listed, status = s->status, greatest = s->greatest, bound = (uint32_t)s->word[3],
+                   least = probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
+    if (n - 1 >= TB_PICK_FEW || (n < s->wanted && bound != least) || status >= TB_PICK_FULL ||
+        greatest >= TB_KEY_POS_INF)
+        return false;
+    /* A token for each of the first threads, whose bits are fetched before much is stored. */
+    const uint64_t own = threadIdx.x < n ? s->few[threadIdx.x] : 0;
+    uint32_t bits = 0;
+    if (own && call.masked_logits) bits = tb_element_bits(s->data, tb_place_index(own), R::bytes);
+    if (tb_warp() == 0) {
+        const tb_weigher weigher = tb_make_weigher(probabilities, law_key_value(greatest));
+        const uint64_t floor =
+            tb_pick_floor(s->few, n, s->k, call.ties == TOMBOLA_TIES_INDEX, bound, greatest);
+        const bool weigh = call.probabilities || call.kept_mass;
+        uint64_t mass = 0;
+        uint32_t kept = 0;
+        for (uint32_t i = tb_lane(); i < n; i += 32) {
+            const uint64_t place = s->few[i];
+            if (place < floor) continue;
+            kept++;
+            if (weigh) mass += tb_weight(weigher, law_key_value(tb_place_key(place)));
+        }
+        kept = tb_warp_sum(kept);
+        mass = tb_warp_sum54(mass);
+        if (tb_lane() == 0) {
+            s->word[0] = floor;
+            s->word[1] = mass;
+            if (call.status) call.status[index] = status;
+            if (call.kept_count) call.kept_count[index] = (int32_t)kept;
+            if (call.kept_mass) call.kept_mass[index] = mass;
+        }
+    }
+    if (tb_warp() <= tb_pick_fillers()) tb_pick_fill_pieces(s, false);
+    __syncthreads();
+    if (!own || own < s->word[0]) return true;
+    if (call.masked_logits) {
+        tb_set_element(s->fill, tb_place_index(own), bits, R::bytes);
+    } else {
+        const tb_weigher weigher = tb_make_weigher(probabilities, law_key_value(greatest));
+        const float ratio = tb_ratio(weigher, law_key_value(tb_place_key(own)));
+        ((float *)s->fill)[tb_place_index(own)] =
+            tb_renormalised(probabilities, ratio, tb_renorm_scale(weigher, s->word[1]));
+    }
+    return true;
 }
 
 /* One row by a block; false where the list did not do. */
@@ -412,41 +554,92 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
     p.r.part =
         tb_pick_part<R>((const char *)call.data + (size_t)start * R::bytes, located ? (uint32_t)length : 0);
     p.least = probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
-    const bool by_mass = tb_pick_kind(&call, params.steps) == TB_PICK_BY_MASS;
-    /* The first warps sample the row, the last one finds what is wanted: instructions of all warps are many.
-     */
+    /* The first warps sample the row, one finds what is wanted, and some fill the output meanwhile, for which
+     * memory has time: no more instructions of the others. */
     const bool all = p.r.part.length <= TB_PICK_LIST - blockDim.x / 32 * 3 * R::width,
-               last = tb_warp() == blockDim.x / 32 - 1;
-    auto count_wanted = [&](const tb_whole_chain &chain) {
+               sampler = threadIdx.x < TB_PICK_SAMPLERS;
+    const uint32_t warps = blockDim.x / 32, samplers = TB_PICK_SAMPLERS / 32,
+                   parser = warps > samplers ? samplers : warps - 1;
+    auto count_wanted = [&](const tb_whole_chain &chain, bool by_mass) {
         return by_mass                         ? TB_PICK_LIKELY
                : chain.k_before == TB_NO_COUNT ? (uint32_t)call.top_count
                                                : chain.k_before;
     };
+    uint4 v[TB_PICK_LOADS];
     int loads = 0;
-    if (!all && (last || threadIdx.x < TB_PICK_SAMPLERS)) {
-        loads = tb_pick_loads<R>(params, p.r.part.length, by_mass);
-        tb_pick_sample(p, loads);
-    }
-    if (last) {
-        tb_whole_parse(params, located, slot, &s->chain);
-        __syncwarp();
-        if (!all && tb_lane() == 0) {
-            const float fraction = tb_pick_fraction<R>(count_wanted(s->chain), p.r.part.length, loads);
-            s->word[0] = tb_pick_number<R>(fraction, loads);
-            s->word[1] = law_bits(fraction);
-            s->word[2] = (uint32_t)loads;
-        }
+    if (!all && sampler) tb_pick_load_sample<R>(p.r.part, v);
+    if (threadIdx.x == blockDim.x - 1) {
+        char *masked = call.masked_logits ? tb_masked_row(call, index, start) : NULL;
+        float *out = call.probabilities ? call.probabilities + index * call.probabilities_stride : NULL;
+        s->fill = all ? NULL : masked ? masked : (char *)out;
+        s->fill_bytes = masked ? R::bytes : 4;
+        s->fill_word = masked ? tb_masked_word(dtype) : 0;
+        s->fill_length = (uint32_t)length;
+        s->data = (const char *)call.data + (size_t)start * R::bytes;
+        s->filled = s->listed = s->greatest = s->status = 0;
+        tb_told_init(&s->told);
     }
     __syncthreads();
-    if (!all) loads = (int)s->word[2];
+    if (tb_warp() <= parser) {
+        const int kind = tb_pick_kind(&call, params.steps);
+        if (!all) loads = tb_pick_loads<R>(params, p.r.part.length, kind == TB_PICK_BY_MASS);
+        uint32_t number = 0;
+        if (tb_warp() == parser) {
+            tb_whole_parse(params, located, slot, &s->chain);
+            __syncwarp();
+            float fraction = 0.0f;
+            if (!all) {
+                fraction = tb_pick_fraction<R>(count_wanted(s->chain, kind == TB_PICK_BY_MASS),
+                                               p.r.part.length, loads);
+                number = tb_pick_number<R>(fraction, loads);
+            }
+            if (tb_lane() == 0) {
+                const tb_whole_chain &chain = s->chain;
+                s->kind = (uint32_t)kind;
+                s->wanted = count_wanted(chain, kind == TB_PICK_BY_MASS);
+                const bool few = kind == TB_PICK_BY_COUNT && !chain.bad && chain.p >= 1.0f &&
+                                 chain.temperature == 1.0f && !tb_wants_top(&call) && !call.kept_ids &&
+                                 !(call.masked_logits && call.probabilities) && !call.advance_offsets;
+                s->k = !few ? 0 : chain.k_before < chain.k_after ? chain.k_before : chain.k_after;
+                s->word[1] = law_bits(fraction);
+                s->word[2] = (uint32_t)loads;
+            }
+        }
+        if (sampler && !all) {
+            bool nan = false;
+            tb_pick_trim_sample<R>(loads, v);
+            s->sample[threadIdx.x] = law_key(tb_whole_greatest<R>(v, &nan));
+        }
+        if (!all) tb_pick_sampled((parser + 1) * 32);
+        if (tb_warp() == parser && !all) {
+            tb_pick_find_bound(s, p.least, number);
+            if (tb_lane() == 0) tb_tell(&s->told);
+        }
+    }
+    /* the samplers, too, where there are no others */
+    const uint32_t filler = warps > samplers ? tb_warp() - parser - 1 : tb_warp();
+    if (s->fill && filler < tb_pick_fillers()) tb_pick_fill_pieces(s, true);
+    __syncthreads();
+    loads = (int)s->word[2];
+    const bool by_mass = s->kind == TB_PICK_BY_MASS, first = s->k && s->fill;
+    tb_pick_seen seen = {0, 0.0, 0.0f, 0, 0};
+    if (first) {
+        const uint32_t each = TB_PICK_LIST / warps;
+        uint64_t *segment = s->place + each * tb_warp();
+        p.row.bound = (uint32_t)s->word[3];
+        seen = tb_pick_read(p, TB_PICK_LISTS, probabilities, segment, each);
+        tb_pick_tell(s, seen, segment, each);
+        if (tb_pick_end_few<dtype>(params, s, index)) return true;
+    }
     const tb_whole_chain chain = s->chain;
     if (chain.bad || length == 0) return false;
     if (by_mass && (chain.p >= 1.0f || chain.k_before != TB_NO_COUNT)) return false;
-    const uint32_t wanted = count_wanted(chain);
+    const uint32_t wanted = count_wanted(chain, by_mass);
     const bool first_equals =
         !by_mass && chain.p >= 1.0f && (call.ties == TOMBOLA_TIES_INDEX || chain.k_before == TB_NO_COUNT);
     uint32_t status;
-    if (!tb_pick_list(p, probabilities, wanted, by_mass, first_equals, loads, chain, &status)) return false;
+    if (!tb_pick_list(p, probabilities, wanted, by_mass, first_equals, loads, chain, first, seen, &status))
+        return false;
     if (call.advance_offsets && threadIdx.x == 0) tb_next_offsets(params)[index] = call.offsets[slot] + 1;
     /* the mass of all tokens is known well enough, or summed again */
     while (!tb_pick_write(p.row, call, chain, p.low, p.high, index, start, status, 0, (uint32_t)length)) {
@@ -461,6 +654,8 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
 template <int dtype> TB_DEV void tb_pick_serve(const tb_cuda_params &params, char *memory, int64_t index)
 {
     if (tb_pick_run<dtype>(params, memory, index)) return;
+    __syncthreads();
+    if (threadIdx.x == 0) tb_told_close(&((tb_pick_shared *)memory)->told);
     __syncthreads();
     tb_run_row(params, index, (tb_room *)memory, tb_draw_nothing());
 }

@@ -6,32 +6,39 @@
 #ifndef TB_CUDA_PICK_LIST_CUH
 #define TB_CUDA_PICK_LIST_CUH
 
+#ifndef TB_EMULATION
+#include "fast_shared.cuh"
+#endif
 #include "whole_bins.cuh"
 
 #define TB_PICK_LIST 4096 /* tokens */
 #define TB_PICK_SAMPLERS 256
 #define TB_PICK_BINS 1024
 #define TB_PICK_CROWD 256 /* tokens of a bin that are ranked by comparing each with each */
-#define TB_PICK_FEW                                                                                          \
-    256 /* tokens of a list that is ranked so at once; a block has so many threads or more                   \
-         */
+/* Tokens of a list that one warp cuts; a block has so many threads or more. */
+#define TB_PICK_FEW 256
 
 typedef struct tb_pick_shared {
     uint64_t place[TB_PICK_LIST]; /* in index order, each warp's part of it */
     union {
         uint16_t ref[TB_PICK_LIST]; /* of listed tokens, bin by bin */
         uint64_t mass[TB_PICK_BINS];
+        uint64_t few[TB_PICK_FEW]; /* all of a short list, in no order */
     };
     union {
         uint32_t bin[TB_PICK_BINS];
-        struct {
-            uint32_t sample[TB_PICK_SAMPLERS]; /* keys of the greatest of each one's part of the sample, */
-            uint32_t
-                number[TB_PICK_SAMPLERS]; /* and with their last bits their places: no two are the same */
-        };
+        uint32_t sample[TB_PICK_SAMPLERS]; /* keys of the greatest of each one's part of the sample */
     };
-    uint32_t count[32], flags[32], greatest[32]; /* of warps */
-    uint64_t word[4], least[32];                 /* one thread to all, warps to all */
+    uint32_t count[32], flags[32];     /* of warps */
+    uint32_t listed, greatest, status; /* of all: tokens, a key, status bits and TB_PICK_FULL */
+    uint32_t kind, wanted, k;          /* tb_pick_kind; tokens of the list; of the set, 0: more decides it */
+    uint64_t word[4], least[32];       /* one thread to all, warps to all */
+    const char *data;                  /* the row */
+    uint64_t told;                     /* an mbarrier: the first bound is there */
+    char *fill;                        /* a row of output that is filled before what is kept is */
+    uint32_t fill_bytes, fill_word,
+        fill_length; /* known, or NULL; bytes of an element, what with, elements, */
+    uint32_t filled; /* and how many pieces of it are, or are being, filled */
     tb_whole_chain chain;
     tb_scratch scratch;
 } tb_pick_shared;
@@ -216,24 +223,40 @@ TB_CALL uint64_t tb_pick_find(tb_pick_row &p, uint32_t number)
     return tb_pick_equal(p, low, number - above);
 }
 
-/* The same of at most TB_PICK_FEW tokens: each is compared with all. */
-TB_DEV uint64_t tb_pick_rank(const tb_pick_row &p, uint32_t number)
+/* ---- filling ---- */
+
+/* Fills pieces of s->fill until all are taken; with `until_told`, or until the first bound is there. */
+TB_CALL void tb_pick_fill_pieces(tb_pick_shared *s, bool until_told)
 {
-    tb_pick_shared *s = p.s;
-    __syncthreads();
-    tb_pick_each(p, [&](uint64_t place, uint32_t i) { s->mass[p.before + i - p.first] = place; });
-    __syncthreads();
-    const uint32_t lanes = blockDim.x / TB_PICK_FEW, self = threadIdx.x / lanes, n = p.listed;
-    const uint64_t place = self < n ? s->mass[self] : ~(uint64_t)0;
-    uint32_t greater = 0;
-    if (tb_warp() * 32 < n * lanes) {
-#pragma unroll 4
-        for (uint32_t j = threadIdx.x % lanes; j < n; j += lanes) greater += s->mass[j] > place;
+    constexpr uint32_t EACH = 8; /* stores of a lane in a piece: few, so that it soon sees that it is told */
+    const uint32_t bytes = s->fill_bytes, length = s->fill_length, word = s->fill_word, per = 16 / bytes;
+    char *row = s->fill;
+    uint32_t head = ((uint32_t)(0 - (uintptr_t)row) & 15u) / bytes;
+    if (head > length) head = length;
+    const uint32_t vectors = (length - head) / per, pieces = (vectors + 32 * EACH - 1) / (32 * EACH);
+    const uint4 v = make_uint4(word, word, word, word);
+    char *inner = row + head * bytes;
+#pragma unroll 1
+    for (;;) {
+        uint32_t piece = tb_lane() == 0 ? atomicAdd(&s->filled, 1u) : 0;
+        piece = __shfl_sync(TB_WHOLE_WARP, piece, 0);
+        if (piece > pieces) return;
+        if (piece == pieces) { /* the ends */
+            const uint32_t tail = head + vectors * per;
+            for (uint32_t i = tb_lane(); i < head + (length - tail); i += 32)
+                tb_set_element(row, i < head ? i : tail + i - head, word, bytes);
+            return;
+        }
+        const uint32_t first = piece * (32 * EACH) + tb_lane();
+        char *to = inner + (size_t)first * 16;
+        if ((piece + 1) * (32 * EACH) <= vectors) {
+#pragma unroll
+            for (uint32_t j = 0; j < EACH; j++) tb_store16(to + j * 512, v);
+        } else {
+            for (uint32_t i = first; i < vectors; i += 32, to += 512) tb_store16(to, v);
+        }
+        if (until_told && tb_told_yet(&s->told)) return;
     }
-    for (uint32_t d = 1; d < lanes; d *= 2) greater += __shfl_xor_sync(TB_WHOLE_WARP, greater, d);
-    if (self < n && greater == number) s->word[3] = place;
-    __syncthreads();
-    return s->word[3];
 }
 
 /* The last listed token with less than `target` mass in greater ones (TIES_ALL: in greater values), which the
@@ -422,10 +445,10 @@ TB_DEV void tb_pick_write_top(tb_pick_row &p, const tombola_call &call, int64_t 
     }
 }
 
-/* All outputs from the list, which has what the chain keeps (a `total_high` other than 0: between it and
- * total_low is the mass that top_p is a fraction of). A block writes elements [begin, end) of what is as long
- * as the row. False, with nothing written, where the mass
- * is not known well enough. */
+/* All outputs from the list, which has what the chain
+ * keeps (a `total_high` other than 0: between it and total_low is the mass that top_p is a fraction of). A
+ * block writes elements [begin, end) of what is as long as the row. False, with nothing written, where the
+ * mass is not known well enough. */
 TB_CALL bool tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_whole_chain &chain,
                            uint64_t total_low, uint64_t total_high, int64_t index, int64_t start,
                            uint32_t status, uint32_t begin, uint32_t end)
@@ -440,7 +463,7 @@ TB_CALL bool tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_wh
     uint32_t kept = p.listed;
     auto keep = [&](uint32_t k) {
         if (k >= p.listed) return;
-        uint64_t place = p.listed <= TB_PICK_FEW ? tb_pick_rank(p, k - 1) : tb_pick_find(p, k - 1);
+        uint64_t place = tb_pick_find(p, k - 1);
         if (!p.by_index) place = tb_floor_of_key(tb_place_key(place));
         if (place > floor) floor = place;
     };
@@ -457,8 +480,9 @@ TB_CALL bool tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_wh
     const bool top_p = chain.p < 1.0f && !greedy,
                top = call.top_count > 0 && (call.top_ids || call.top_logprobs);
     const uint32_t k = top_p || chain.k_before < chain.k_after ? chain.k_before : chain.k_after;
-    keep(greedy ? 1 : k);
+    const bool weigh = call.kept_mass || call.probabilities || call.top_logprobs;
     bool measured = false;
+    keep(greedy ? 1 : k);
     if (top_p) {
         if (!total_high) {
             measure();
@@ -475,9 +499,7 @@ TB_CALL bool tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_wh
         }
         if (chain.k_after < k) keep(chain.k_after), measured = false;
     }
-    if (!measured &&
-        (call.kept_mass || call.probabilities || call.top_logprobs || (floor && (call.kept_count || top))))
-        measure();
+    if (!measured && (weigh || (floor && (call.kept_count || top)))) measure();
     if (threadIdx.x == 0 && p.team.rank == 0) {
         if (call.status) call.status[index] = status;
         if (call.kept_count) call.kept_count[index] = (int32_t)kept;
@@ -487,8 +509,9 @@ TB_CALL bool tb_pick_write(tb_pick_row &p, const tombola_call &call, const tb_wh
         tb_pick_write_ids(p, call.kept_ids + index * call.kept_capacity, call.kept_capacity, floor);
     char *masked = call.masked_logits ? tb_masked_row(call, index, start) : NULL;
     float *out = call.probabilities ? call.probabilities + index * call.probabilities_stride : NULL;
-    if (masked) tb_flood(masked, bytes, begin, end, tb_masked_word(call.dtype));
-    if (out) tb_flood((char *)out, 4, begin, end, 0);
+    if (s->fill) tb_pick_fill_pieces(s, false);
+    if (masked && masked != s->fill) tb_flood(masked, bytes, begin, end, tb_masked_word(call.dtype));
+    if (out && (char *)out != s->fill) tb_flood((char *)out, 4, begin, end, 0);
     if (masked || out) {
         const char *data = (const char *)call.data + (size_t)start * bytes;
         const float scale = tb_renorm_scale(p.weigher, mass);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fast_shapes.h"
+#include "params.h"
 #include "whole_shapes.h"
 
 #define ALIGNMENT 256 /* of each part of the workspace */
@@ -50,7 +51,6 @@ enum {
     C16_256,
     FLAT_C1,
     FLAT_C8,
-    FLAT_C16,
     FLAT_PIPE_C2,
     FLAT_PIPE_C4,
     FLAT_PIPE_C8,
@@ -70,7 +70,6 @@ static const fast_kernel fast_kernels[FAST_KERNELS] = {
     [C16_256] = {"stream_c16_256", 16, 256 + 32, TB_STREAM_C16_256_BYTES, true},
     [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false},
     [FLAT_C8] = {"flat_c8_256", 8, 256, TB_FLAT_C8_256_BYTES + 8 * 256 * 16, false},
-    [FLAT_C16] = {"flat_c16_256", 16, 256 + 32, TB_FLAT_C16_256_BYTES + 8 * 256 * 16, false},
     [FLAT_PIPE_C2] = {"flat_pipe_c2", 2, PIPE_THREADS(2), TB_PIPE_C2_BYTES, true},
     [FLAT_PIPE_C4] = {"flat_pipe_c4", 4, PIPE_THREADS(4), TB_PIPE_C4_BYTES, true},
     [FLAT_PIPE_C8] = {"flat_pipe_c8", 8, PIPE_THREADS(8), TB_PIPE_C8_BYTES, true},
@@ -78,13 +77,13 @@ static const fast_kernel fast_kernels[FAST_KERNELS] = {
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
-    [C1_512R] = NAMES("stream_c1_512r"),    [C1_512] = NAMES("stream_c1_512"),
-    [C1_256] = NAMES("stream_c1_256"),      [C2_512] = NAMES("stream_c2_512"),
-    [C4_256] = NAMES("stream_c4_256"),      [C8_256] = NAMES("stream_c8_256"),
-    [C16_256] = NAMES("stream_c16_256"),    [FLAT_C1] = NAMES("flat_c1_512"),
-    [FLAT_C8] = NAMES("flat_c8_256"),       [FLAT_C16] = NAMES("flat_c16_256"),
-    [FLAT_PIPE_C2] = NAMES("flat_pipe_c2"), [FLAT_PIPE_C4] = NAMES("flat_pipe_c4"),
-    [FLAT_PIPE_C8] = NAMES("flat_pipe_c8"), [FLAT_PIPE_C16] = NAMES("flat_pipe_c16"),
+    [C1_512R] = NAMES("stream_c1_512r"),      [C1_512] = NAMES("stream_c1_512"),
+    [C1_256] = NAMES("stream_c1_256"),        [C2_512] = NAMES("stream_c2_512"),
+    [C4_256] = NAMES("stream_c4_256"),        [C8_256] = NAMES("stream_c8_256"),
+    [C16_256] = NAMES("stream_c16_256"),      [FLAT_C1] = NAMES("flat_c1_512"),
+    [FLAT_C8] = NAMES("flat_c8_256"),         [FLAT_PIPE_C2] = NAMES("flat_pipe_c2"),
+    [FLAT_PIPE_C4] = NAMES("flat_pipe_c4"),   [FLAT_PIPE_C8] = NAMES("flat_pipe_c8"),
+    [FLAT_PIPE_C16] = NAMES("flat_pipe_c16"),
 };
 
 /* What a chain asks of the fast kernels. */
@@ -158,7 +157,7 @@ static int64_t pipe_slots(const tb_cuda_device *device, const fast_kernel *kerne
                           int64_t *slot_bytes)
 {
     int64_t warps = kernel->blocks * TB_PIPE_WARPS, clusters = pipe_clusters(device, kernel);
-    *slot_bytes = ((vectors_of(call) + warps - 1) / warps + 31) / 32 * 512 * TB_PIPE_WARPS;
+    *slot_bytes = ((tb_row_vectors(call) + warps - 1) / warps + 31) / 32 * 512 * TB_PIPE_WARPS;
     if (kernel->widens && call->dtype != TOMBOLA_F32) *slot_bytes *= 2;
     int64_t slots = (device->shared_bytes - (int64_t)kernel->shared_bytes) / *slot_bytes,
             turns = (call->rows + clusters - 1) / clusters;
@@ -188,23 +187,46 @@ static bool fast_fits(const tb_cuda_device *device, const fast_kernel *kernel, c
     return (int64_t)fast_shared(device, kernel, call) <= device->shared_bytes;
 }
 
-/* The pipelined flat kernel whose clusters are done first, if one has room for two rows, so that reading does
- * not wait for weighing. A turn takes as long as weighing a block's share and some more vectors would; the
- * first row's arrival and the last row's draw, with which nothing overlaps, as two more shares (measured). */
-#define PIPE_TURN_VECTORS 1500
+/* The pipelined kernel whose clusters are done first, if one has room for two rows, so that reading does not
+ * wait for weighing. A turn takes as long as weighing a block's share and some more vectors would; the first
+ * row's arrival and what comes after the last row's weights, with which nothing overlaps, as `tail` quarters
+ * of a share (measured). */
+#define PIPE_TURN_VECTORS 1600
+
+/* Of softmax, in vectors that are read and written: a turn takes as long as memory does with the clusters'
+ * rows, and as some vectors of each multiprocessor, and no less than the block's stages do; more where there
+ * is no room for three rows. With it goes the time until all clusters write, and, where rows do not follow
+ * each other, what is computed (measured). */
+static int64_t softmax_time(const tb_cuda_device *device, const fast_kernel *kernel, const tombola_call *call,
+                            int64_t turns, int64_t slots)
+{
+    const int64_t sms = device->multiprocessors, narrow = call->dtype != TOMBOLA_F32,
+                  vectors = call->vocab_size * (narrow ? 6 : 8) / 32, least = sms * (narrow ? 1390 : 960);
+    const bool wide = kernel->blocks > 8;
+    int64_t turn = pipe_clusters(device, kernel) * vectors + sms * (!narrow ? 200
+                                                                    : wide  ? 900
+                                                                            : 500),
+            start = sms * (wide ? 4200 : 3300);
+    if (turn < least) turn = least;
+    if (slots < 3 && slots < turns) turn += turn / (narrow ? 4 : 10);
+    if (turns == 1) start += sms * (vectors / kernel->blocks) * 3 / 10;
+    return start + turns * turn;
+}
 
 /* Of `count` kernels, those of fewer blocks first; NULL where none has room. */
 static const fast_kernel *choose_pipe(const tb_cuda_device *device, const tombola_call *call,
-                                      const fast_kernel *kernels, int count)
+                                      const fast_kernel *kernels, int count, int tail)
 {
     const fast_kernel *best = NULL;
     int64_t best_time = 0;
     for (const fast_kernel *kernel = kernels + count - 1; kernel >= kernels; kernel--) {
         if (!fast_fits(device, kernel, call)) continue;
         int64_t clusters = pipe_clusters(device, kernel), turns = (call->rows + clusters - 1) / clusters,
-                bytes, share = vectors_of(call) / kernel->blocks,
-                time = turns * (PIPE_TURN_VECTORS + share) + 2 * share;
-        if (pipe_slots(device, kernel, call, &bytes) < (turns < 2 ? turns : 2)) continue;
+                bytes, share = vectors_of(call) / kernel->blocks;
+        const int64_t slots = pipe_slots(device, kernel, call, &bytes);
+        if (slots < (turns < 2 ? turns : 2)) continue;
+        const int64_t time = kernel->widens ? softmax_time(device, kernel, call, turns, slots)
+                                            : turns * (PIPE_TURN_VECTORS + share) + share * tail / 4;
         if (!best || time <= best_time) best = kernel, best_time = time;
     }
     return best;
@@ -222,6 +244,27 @@ static void add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, co
                                                           .shared_bytes = fast_shared(device, kernel, call)};
 }
 
+#define PIPE_TOKENS 32000 /* of the shortest rows that the pipelined flat kernel was measured with */
+
+static const fast_kernel *choose_flat_pipe(const tb_cuda_device *device, const tombola_call *call)
+{
+    return choose_pipe(device, call, &fast_kernels[FLAT_PIPE_C2], FAST_KERNELS - FLAT_PIPE_C2, 3);
+}
+
+/* min_p alone: a flat kernel takes the same whatever a row keeps, a streaming one less where that is few
+ * tokens, and about twice as long where it is many. So the pipe serves what it takes at most some 14 % longer
+ * with when few are kept, and calls of few rows: not many rows in 16 bits, nor of more tokens than clusters
+ * of 8 have room for two rows of. */
+static bool flat_suits_min_p(const tb_cuda_device *device, const tombola_call *call)
+{
+    const int64_t rows = call->rows, sms = device->multiprocessors;
+    if (device->major < 9 || vectors_of(call) < 8 * 256) return false;
+    if (rows <= sms / 8) return true;
+    if (call->vocab_size < PIPE_TOKENS) return false;
+    const fast_kernel *pipe = choose_flat_pipe(device, call);
+    return pipe && (rows <= sms / 4 || (call->dtype == TOMBOLA_F32 && pipe->blocks <= 8));
+}
+
 /* The kernel for a batch: many blocks a row where rows are few; enough of a row for each block. The numbers
  * of rows are measured on 132 multiprocessors. */
 static int choose_fast(const tb_cuda_device *device, const tombola_call *call, bool filtered)
@@ -234,15 +277,10 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         if (rows * 4 <= sms * 11 / 10 && vectors >= 4 * 1024) order[n++] = C4_256;
         if (rows * 2 <= sms && vectors >= 2 * 2048) order[n++] = C2_512;
         if (rows <= sms && vectors > 4 * 1024) order[n++] = C1_512R; /* one block a multiprocessor */
-        order[n++] = vectors > 4 * 1024 ? (rows <= 2 * sms ? C1_512 : C1_256)
-                     : vectors > 512    ? C1_256
-                                        : C1_512;
+        order[n++] = vectors > 4 * 1024 || vectors <= 512 ? C1_512 : C1_256;
     } else {
-        const fast_kernel *pipe =
-            choose_pipe(device, call, &fast_kernels[FLAT_PIPE_C2], FAST_KERNELS - FLAT_PIPE_C2);
-        const bool short_rows = call->vocab_size < 32000; /* shorter than the pipe was measured with */
-        if (rows <= sms / (short_rows || vectors >= 12 * 1024 ? 16 : 32) && vectors >= 16 * 256)
-            order[n++] = FLAT_C16;
+        const fast_kernel *pipe = choose_flat_pipe(device, call);
+        const bool short_rows = call->vocab_size < PIPE_TOKENS;
         if (short_rows && rows <= 3 * (sms / 8 - 1) && vectors >= 8 * 256) order[n++] = FLAT_C8;
         if (short_rows && rows >= sms * 3 / 4 && (rows <= 2 * sms || vectors <= 4 * 1024))
             order[n++] = FLAT_C1;
@@ -266,11 +304,8 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
     const bool flat = flat_serves(call, &chain);
     if (!forced) {
         choice = FAST_KERNELS;
-        /* min_p alone: up to some rows the flat kernels are about as fast on rows that keep few tokens, and
-         * much faster on others */
-        const bool few_rows =
-            device->major >= 9 && call->rows <= device->multiprocessors / 8 && vectors_of(call) >= 8 * 256;
-        if (flat && (!chain.filtered || few_rows)) choice = choose_fast(device, call, false);
+        if (flat && (!chain.filtered || flat_suits_min_p(device, call)))
+            choice = choose_fast(device, call, false);
         if (choice == FAST_KERNELS && !call->total_mass) choice = choose_fast(device, call, true);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
@@ -323,8 +358,7 @@ static bool whole_lists(const tombola_call *call)
 static int64_t whole_shared(const tombola_call *call, unsigned blocks)
 {
     const int64_t warps = TB_WHOLE_THREADS / 32;
-    int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps,
-            bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
+    int64_t bytes = tb_whole_row_bytes(vectors_of(call), blocks);
     if (whole_lists(call)) /* the list takes the row's place */
         bytes =
             (bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes) + blocks * warps * TB_WHOLE_TOP_BYTES;
@@ -355,19 +389,23 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
             blocks *= 2;
     }
     if (!whole_fits(device, call, blocks)) return false;
+    int64_t shared = whole_shared(call, blocks);
+    if (tb_whole_fills(call) && !whole_lists(call) && call->rows * blocks <= device->multiprocessors &&
+        shared + TB_WHOLE_BLANK_BYTES <= device->shared_bytes)
+        shared +=
+            TB_WHOLE_BLANK_BYTES; /* a block has a multiprocessor for itself: bulk copies fill the row */
     plan->launch[plan->launch_count++] =
         (tb_cuda_launch){.kernel = (whole_lists(call) ? top_names : names)[call->dtype],
                          .grid = (unsigned)call->rows * blocks,
                          .threads = TB_WHOLE_THREADS,
                          .cluster = blocks,
-                         .shared_bytes = (unsigned)whole_shared(call, blocks)};
+                         .shared_bytes = (unsigned)shared};
     return true;
 }
 
 /* ---- the pipelined kernels for softmax of many rows: logits, probabilities of all tokens, or of those that
  * a min_p keeps ---- */
 
-#define SOFTMAX_FEW_ROWS 8
 #define SOFTMAX_THREADS (32 * (TB_PIPE_OTHERS + TB_WHOLE_PIPE_WRITERS))
 
 static const fast_kernel softmax_kernels[] = {
@@ -396,8 +434,7 @@ static bool add_softmax(tb_cuda_plan *plan, const tb_cuda_device *device, const 
     if (device->shared_bytes <= TB_LARGE_BYTES || !softmax_serves(call)) return false;
     const fast_kernel *kernel = NULL;
     if (!forced) {
-        if (call->rows > SOFTMAX_FEW_ROWS && vectors_of(call) >= 8 * 256)
-            kernel = choose_pipe(device, call, softmax_kernels, count);
+        if (vectors_of(call) >= 8 * 256) kernel = choose_pipe(device, call, softmax_kernels, count, 0);
     } else {
         for (int i = 0; i < count; i++)
             if (!strcmp(forced, softmax_kernels[i].name) && fast_fits(device, &softmax_kernels[i], call))
@@ -411,6 +448,7 @@ static bool add_softmax(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 /* ---- the pipelined kernels for masked logits and probabilities of many rows, under a top_k of few tokens
  * for all slots ---- */
 
+#define FEW_VOCABULARY 16384 /* the shortest rows that they were measured with */
 #define FEW_THREADS (32 * (TB_PIPE_OTHERS + TB_FEW_PIPE_FINISHERS))
 
 static const fast_kernel few_kernels[] = {
@@ -433,17 +471,39 @@ static bool few_serves(const tombola_call *call)
            !call->kept_ids && !tb_wants_top(call) && tb_pick_kind(call, call->steps) == TB_PICK_BY_COUNT;
 }
 
+/* The one whose clusters are done first, if one has room for two rows. In vectors that are read and written:
+ * a turn takes as long as memory does with the clusters' rows, and more the more blocks have to agree, but no
+ * less than what they agree on one after the other (measured). */
+static const fast_kernel *choose_few(const tb_cuda_device *device, const tombola_call *call)
+{
+    const fast_kernel *best = NULL;
+    const int64_t sms = device->multiprocessors, narrow = call->dtype != TOMBOLA_F32,
+                  vectors = call->vocab_size / (narrow ? 8 : 4);
+    int64_t best_time = 0;
+    for (int i = 0; i < (int)(sizeof few_kernels / sizeof few_kernels[0]); i++) {
+        const fast_kernel *kernel = &few_kernels[i];
+        if (!fast_fits(device, kernel, call)) continue;
+        const int64_t clusters = pipe_clusters(device, kernel),
+                      turns = (call->rows + clusters - 1) / clusters;
+        int64_t bytes, turn = clusters * vectors + sms * kernel->blocks * (narrow ? 110 : 50),
+                       least = sms * 1900;
+        if (pipe_slots(device, kernel, call, &bytes) < (turns < 2 ? turns : 2)) continue;
+        if (turn < least) turn = least;
+        const int64_t time = turns * turn + sms * kernel->blocks * 115;
+        if (!best || time < best_time) best = kernel, best_time = time;
+    }
+    return best;
+}
+
 static bool add_few(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                     const char *forced)
 {
-    const int count = sizeof few_kernels / sizeof few_kernels[0];
     if (device->shared_bytes <= TB_LARGE_BYTES || !few_serves(call)) return false;
     const fast_kernel *kernel = NULL;
     if (!forced) {
-        if (call->rows > SOFTMAX_FEW_ROWS && call->vocab_size >= 32000)
-            kernel = choose_pipe(device, call, few_kernels, count);
+        if (call->vocab_size >= FEW_VOCABULARY) kernel = choose_few(device, call);
     } else {
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < (int)(sizeof few_kernels / sizeof few_kernels[0]); i++)
             if (!strcmp(forced, few_kernels[i].name) && fast_fits(device, &few_kernels[i], call))
                 kernel = &few_kernels[i];
     }
@@ -563,13 +623,12 @@ static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 }
 
 const char *const tb_cuda_variants[] = {
-    "generic",       "generic_c1",    "generic_c2",     "generic_c4",     "generic_c8",
-    "generic_c16",   "whole_c1",      "whole_c2",       "whole_c4",       "whole_c8",
-    "whole_c16",     "stream_c1_512", "stream_c1_256",  "stream_c2_512",  "stream_c1_512r",
-    "stream_c4_256", "stream_c8_256", "stream_c16_256", "flat_c1_512",    "flat_c8_256",
-    "flat_c16_256",  "flat_pipe_c2",  "flat_pipe_c4",   "flat_pipe_c8",   "flat_pipe_c16",
-    "whole_pipe_c2", "whole_pipe_c4", "whole_pipe_c8",  "whole_pipe_c16", "few_pipe_c8",
-    "pick_256",      "pick_512",      "pick_1024",      "rejection",      NULL,
+    "generic",       "generic_c1",    "generic_c2",     "generic_c4",     "generic_c8",    "generic_c16",
+    "whole_c1",      "whole_c2",      "whole_c4",       "whole_c8",       "whole_c16",     "stream_c1_512",
+    "stream_c1_256", "stream_c2_512", "stream_c1_512r", "stream_c4_256",  "stream_c8_256", "stream_c16_256",
+    "flat_c1_512",   "flat_c8_256",   "flat_pipe_c2",   "flat_pipe_c4",   "flat_pipe_c8",  "flat_pipe_c16",
+    "whole_pipe_c2", "whole_pipe_c4", "whole_pipe_c8",  "whole_pipe_c16", "few_pipe_c2",   "few_pipe_c4",
+    "few_pipe_c8",   "pick_256",      "pick_512",       "pick_1024",      "rejection",     NULL,
 };
 
 /* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters

@@ -118,19 +118,13 @@ TB_DEV bool tb_gpu_draws(const tombola_call &call)
  *
  * A token's place is one integer, key(x) << 22 | (2^22 - 1 - index): greater tokens have greater places, the
  * lower index first among equals. A set that a chain keeps is { place >= floor } for some floor; with
- * TIES_ALL the low 22 bits of the floor are 0. NaN has key 0 here, below every floor.
+ * TIES_ALL the low 22 bits of the floor are 0.
  */
 
 #define TB_PLACE_LOW ((1u << LAW_INDEX_BITS) - 1)
 #define TB_KEY_POS_INF 0xff800000u
 #define TB_KEY_LEAST_LOGIT 0x00800000u       /* key(-FLT_MAX): K0 of logits */
 #define TB_KEY_LEAST_PROBABILITY 0x80000001u /* key of the least positive f32: K0 of probabilities */
-
-TB_DEV uint32_t tb_key(float x)
-{
-    uint32_t key = law_key(x);
-    return key <= TB_KEY_POS_INF ? key : 0u;
-}
 
 TB_DEV uint64_t tb_place(uint32_t key, uint32_t index)
 {

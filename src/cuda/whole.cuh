@@ -48,10 +48,11 @@ typedef struct tb_whole_shared {
     uint32_t few;           /* tokens of all of them, in few_own: all that may be kept; 0: no such list */
     uint32_t fill_bytes, fill_word; /* of an element of a row of output that is filled, with what, */
     char *fill;                     /* and where, or NULL: few tokens of it will be kept */
+    char *blank;                    /* memory for bulk copies that fill it, or NULL */
     tb_whole_chain chain;
     tb_scratch scratch;
     uint32_t cursor;
-    union {
+    union alignas(16) { /* few_own begins with words that are read by fours */
         struct {
             uint32_t count[TB_WHOLE_BINS];
             uint32_t digit[3][TB_WHOLE_BINS]; /* of masses: TB_DIGIT_BITS each, their sums */
@@ -100,6 +101,7 @@ template <int dtype_, bool TOP_ = false> struct tb_whole_row {
     tb_team team;
     uint32_t turn; /* exchanges so far */
     bool pulled;   /* other blocks may be reading this one's shared memory */
+    bool mailed;   /* too late for lists by mail: there is one, if r.s->few, or there will be none */
     tb_whole_part part;
     uint32_t greatest; /* key */
     tb_weigher weigher;
@@ -119,7 +121,7 @@ template <class R> TB_DEV void tb_whole_lay_out(R &r, char *memory, const tb_tea
     if (R::TOP) r.keep += warps;
     r.team = team;
     r.turn = 0;
-    r.pulled = false;
+    r.pulled = r.mailed = false;
 }
 
 /* This warp's part of `length` elements at `data`. */
@@ -340,8 +342,9 @@ template <class R, int U> TB_DEV bool tb_whole_negative(const uint4 (&v)[U])
     return negative;
 }
 
-/* By one warp: the row's parameters. */
-TB_CALL void tb_whole_parse(const tb_cuda_params &params, bool located, int64_t slot, tb_whole_chain *out)
+/* By one warp: the row's parameters. Inlined, so that it reads the call as constants: from memory they would
+ * be a dozen loads one after the other. */
+TB_DEV void tb_whole_parse(const tb_cuda_params &params, bool located, int64_t slot, tb_whole_chain *out)
 {
     const tombola_call &call = params.call;
     tb_whole_chain c = {TB_NO_COUNT, TB_NO_COUNT, 0.0f, 0.0f, 1.0f, 1.0f, !located || slot < 0};

@@ -99,6 +99,7 @@ template <class R> TB_DEV tb_pick_row tb_whole_take(const R &r, uint32_t n, uint
     const uint32_t each = (n + TB_WHOLE_WARPS - 1) / TB_WHOLE_WARPS;
     p.first = p.before = each * tb_warp() < n ? each * tb_warp() : n;
     p.mine = n - p.first < each ? n - p.first : each;
+    if (threadIdx.x == 0) p.s->fill = NULL;
     __syncthreads();
     return p;
 }

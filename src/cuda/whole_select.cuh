@@ -93,10 +93,69 @@ template <class R> TB_DEV void tb_whole_fill_part(const R &r, char *row, uint32_
         tb_set_element(to, i < head ? i : tail + i - head, word, bytes);
 }
 
-/* Whether a row of which k tokens are wanted is for such a list. There is one for a row. */
-template <class R> TB_DEV bool tb_whole_has_few(const R &r, uint32_t k)
+/* Under a top_p so many of the 128 parts of the row are to reach the bound: some 150 tokens do. */
+#define TB_WHOLE_LIKELY 88
+
+/* The same for the block's part, by bulk copies, which go on while other instructions load from shared
+ * memory: stores would hold those up. By one warp; tb_whole_await_fill waits for them. */
+template <class R> TB_DEV void tb_whole_copy_blank(const R &r)
 {
-    return !R::TOP && r.team.size >= 4 && k <= TB_WHOLE_FOLDS / 2;
+#if !defined(TB_EMULATION) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
+    const tb_whole_shared *s = r.s;
+    const tb_whole_part &p = r.part;
+    const uint32_t vectors = (p.shift + p.length + R::width - 1) / R::width,
+                   share = (vectors + r.team.size - 1) / r.team.size, bytes = s->fill_bytes,
+                   word = s->fill_word;
+    auto element = [&](uint32_t vector) {
+        const uint32_t e = vector * R::width;
+        return e <= p.shift ? 0 : e - p.shift < p.length ? e - p.shift : p.length;
+    };
+    const uint32_t begin = element(share * r.team.rank), length = element(share * (r.team.rank + 1)) - begin;
+    uint4 *blank = (uint4 *)s->blank;
+    for (uint32_t i = tb_lane(); i < TB_WHOLE_BLANK_BYTES / 16; i += 32)
+        blank[i] = make_uint4(word, word, word, word);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncwarp();
+    char *to = s->fill + (size_t)begin * bytes;
+    uint32_t head = ((uint32_t)(0 - (uintptr_t)to) & 15u) / bytes;
+    if (head > length) head = length;
+    const uint32_t inner = (length - head) * bytes / 16 * 16, tail = head + inner / bytes;
+    for (uint32_t at = tb_lane() * TB_WHOLE_BLANK_BYTES; at < inner; at += 32 * TB_WHOLE_BLANK_BYTES) {
+        const uint32_t size = inner - at < TB_WHOLE_BLANK_BYTES ? inner - at : TB_WHOLE_BLANK_BYTES;
+        asm volatile(
+            "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to + head * bytes + at),
+            "r"(tb_shared_address(blank)), "r"(size)
+            : "memory");
+    }
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    for (uint32_t i = tb_lane(); i < head + (length - tail); i += 32)
+        tb_set_element(to, i < head ? i : tail + i - head, word, bytes);
+#endif
+}
+
+/* Before anything else is written to where bulk copies have been sent. */
+template <class R> TB_DEV void tb_whole_await_fill(const R &r)
+{
+    if (R::TOP || !r.s->blank) return;
+#if !defined(TB_EMULATION) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+#endif
+    __syncthreads();
+}
+
+/* Whether a row is for such a list: there is one, or few tokens are wanted, or the groups' greatest ones,
+ * which are more than will be listed, hold nearly the mass that a top_p wants. */
+template <class R> TB_DEV bool tb_whole_has_few(const R &r, uint32_t k, uint32_t least, uint64_t target)
+{
+    if (R::TOP || r.team.size < 4) return false;
+    if (r.mailed) return r.s->few > 0;
+    if (k <= TB_WHOLE_FOLDS / 2) return true;
+    if (target == TB_NO_TARGET) return false;
+    const uint32_t *key = (const uint32_t *)r.group;
+    uint64_t mass = 0;
+    for (uint32_t i = threadIdx.x; i < r.team.size * TB_WHOLE_GROUPS; i += TB_WHOLE_THREADS)
+        if (key[i] >= least) mass += tb_weight(r.weigher, law_key_value(key[i]));
+    return tb_block_sum64(&r.s->scratch, mass) >= target - target / 8;
 }
 
 /* Lists the block's tokens from a value on, in s->few_own. Returns their number. */
@@ -148,7 +207,8 @@ template <class R> TB_DEV uint32_t tb_whole_mail_few(R &r, uint32_t n)
                       &s->list_box);
         }
     }
-    if (s->fill) tb_whole_fill_part(r, s->fill, s->fill_bytes); /* while the lists are under way */
+    if (s->fill && !s->blank)
+        tb_whole_fill_part(r, s->fill, s->fill_bytes); /* while the lists are under way */
     tb_mail_await(&s->list_box);
     __syncthreads(); /* all have sent theirs */
     const uint32_t count = tb_lane() < size ? s->listed_by[tb_lane()] : 0, end = tb_warp_scan(count),
@@ -164,8 +224,9 @@ template <class R> TB_DEV uint32_t tb_whole_mail_few(R &r, uint32_t n)
     return all;
 }
 
-/* The k greatest of the row's tokens, if those from a bound on are few; with `weigh` their mass, too. `ok` is
- * false where they are not, or there are not k of them; nothing has changed then but the block's lists. */
+/* Those of the row's tokens with fewer than k greater ones and less than `target` mass in them, if those from
+ * a bound on are few; with `weigh` their mass, too. `ok` is false where they are not, or there are not enough
+ * of them; nothing has changed then but the block's lists. */
 typedef struct tb_whole_few {
     uint64_t floor, mass;
     uint32_t count;
@@ -173,30 +234,52 @@ typedef struct tb_whole_few {
 } tb_whole_few;
 
 template <class R>
-TB_CALL tb_whole_few tb_whole_cut_few(R r, bool by_index, uint32_t k, uint32_t bottom, bool weigh)
+TB_CALL tb_whole_few tb_whole_cut_few(R r, bool by_index, uint32_t k, uint64_t target, uint32_t bottom,
+                                      bool weigh)
 {
     tb_whole_shared *s = r.s;
     tb_whole_few few = {0, 0, 0, false};
-    const uint32_t low = tb_whole_fold_bound(r, k, bottom);
-    if (!low) return few;
-    const uint32_t n = tb_whole_mail_few(r, tb_whole_list_few(r, law_key_value(low)));
-    if (n < k) return few;
+    const bool by_mass = target != TB_NO_TARGET;
+    uint32_t n = s->few; /* there may be a list, of the tokens that a top_k kept */
+    if (!r.mailed) {
+        if (s->blank && tb_warp() == TB_WHOLE_WARPS - 1) tb_whole_copy_blank(r);
+        const uint32_t wanted = by_mass && k > TB_WHOLE_LIKELY ? TB_WHOLE_LIKELY : k,
+                       low = tb_whole_fold_bound(r, wanted, bottom);
+        if (!low) return few;
+        n = tb_whole_mail_few(r, tb_whole_list_few(r, law_key_value(low)));
+    }
+    if (!n || (!by_mass && n < k)) return few;
     /* each token by one lane, or where they are few by two or four, which share its comparisons */
     const uint32_t lanes = n <= TB_WHOLE_THREADS / 4   ? 4
                            : n <= TB_WHOLE_THREADS / 2 ? 2
                                                        : 1,
                    self = threadIdx.x / lanes;
     const uint64_t place = self < n ? s->few_own[self] : ~(uint64_t)0;
+    uint64_t *cut = &s->scratch.team[0][0];
     uint32_t greater = 0;
     if (tb_warp() * 32 < n * lanes) {
 #pragma unroll 4
         for (uint32_t j = threadIdx.x % lanes; j < n; j += lanes) greater += s->few_own[j] > place;
     }
     for (uint32_t d = 1; d < lanes; d *= 2) greater += __shfl_xor_sync(TB_WHOLE_WARP, greater, d);
-    if (self < n && greater == k - 1) s->scratch.word[1] = place;
+    if (!by_mass) {
+        if (self < n && greater == k - 1) *cut = place;
+    } else { /* in order, for their running sums; where the tokens came by mail there is room */
+        if (self < n && threadIdx.x % lanes == 0) {
+            s->slot[greater] = tb_weight(r.weigher, law_key_value(tb_place_key(place)));
+            s->slot[TB_WHOLE_LIST + greater] = place;
+        }
+        __syncthreads();
+        const uint32_t i = threadIdx.x, stop = k < n ? k : n;
+        const uint64_t mass = i < n ? s->slot[i] : 0;
+        uint64_t all, before = tb_block_scan64(&s->scratch, mass, &all);
+        if (all < target && n < k) return few;
+        if (i < stop && before < target && !(i + 1 < stop && before + mass < target))
+            *cut = s->slot[TB_WHOLE_LIST + i];
+    }
     __syncthreads();
     few.ok = true;
-    few.floor = by_index ? s->scratch.word[1] : tb_floor_of_key(tb_place_key(s->scratch.word[1]));
+    few.floor = by_index ? *cut : tb_floor_of_key(tb_place_key(*cut));
     if (!weigh) return few;
 #pragma unroll 1
     for (uint32_t i = tb_lane(); i < n; i += 32) {
@@ -344,16 +427,19 @@ TB_DEV void tb_whole_select(R &r, bool by_index, uint32_t k, uint64_t target, bo
     auto bound_by_mass = [&]() {
         return weigh ? tb_whole_key_of_weight(r, bottom, (set->mass - target) / set->count + 1) : bottom;
     };
-    if (!weigh && !cut.partial && tb_whole_has_few(r, k)) {
-        const tb_whole_few few = tb_whole_cut_few(r, by_index, k, bottom, measure);
+    if ((r.mailed || !cut.partial) && tb_whole_has_few(r, k, bottom, target)) {
+        const tb_whole_few few = tb_whole_cut_few(r, by_index, k, target, bottom, measure);
         if (few.ok) {
             if (few.floor > set->floor) set->floor = few.floor;
             set->count = few.count;
             set->mass = few.mass;
             set->measured = measure;
+            r.mailed = true;
             return;
         }
     }
+    r.mailed = true; /* the lists' memory is needed now, and no list is there any more */
+    if (threadIdx.x == 0) r.s->few = 0;
     if (k <= groups) {
         uint32_t bound = tb_whole_group_bound(r, k, bottom);
         if (bound > low) low = bound;
