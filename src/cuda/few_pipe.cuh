@@ -404,13 +404,7 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
         const tombola_call &call = params.call;
         for (uint32_t i = 0; i < rows; i++) {
             const uint32_t at = i % TB_PIPE_RING;
-#ifdef FEW_AHEAD
-            (void)at;
-            tb_wait_row(&s.known, i);
-            if (i >= FEW_AHEAD) tb_wait_here(&s.cut_done[(i - FEW_AHEAD) % S::BOXES], (i - FEW_AHEAD) / S::BOXES & 1);
-#else
             tb_wait_here(&s.decided[at], i / TB_PIPE_RING & 1);
-#endif
             const tb_few_row &row = known_row(i);
             const int64_t index = P::row_of(i);
             const uint32_t share = row.share * TB_PIPE_WARPS, shift = row.slice.shift,
