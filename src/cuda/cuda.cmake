@@ -20,7 +20,7 @@ set(cuda_objects "")
 
 # The launch plan is plain C: it is there, and tested, without nvcc too.
 if(EXISTS ${PROJECT_SOURCE_DIR}/src/cuda/plan.c)
-  list(APPEND sources src/cuda/plan.c src/cuda/parts.c)
+  list(APPEND sources src/cuda/plan.c src/cuda/parts.c src/cuda/variants.c)
 endif()
 
 set(cuda_reason "")
@@ -72,8 +72,7 @@ string(REPLACE ";" " " embed_targets "${archs}")
 # nvcc's front half takes half as long as ptxas. So it runs twice, for 80 and for 90, whose PTX is that of all
 # later ones: the PTX that tests have run on a device. Its own optimiser for 100 and later ones leaves 5 % fewer
 # instructions in the streaming kernels; nothing is known of the time.
-# The kernels of the modules *_large need clusters and more shared memory than 8x and 12x have. Those of *_flat_*
-# and *_pipe_* sum weights in doubles on 9.0, for which their code for 9.0 is that of 9.0a; elsewhere in digits.
+# The kernels of the modules *_large need clusters and more shared memory than 8x and 12x have.
 set(gencode "")
 set(gencode_large "")
 foreach(arch ${archs})
@@ -116,9 +115,6 @@ foreach(file ${cuda_modules})
   endif()
   if(NOT targets)
     continue()
-  endif()
-  if(file MATCHES "_flat_|_pipe_")
-    string(REPLACE "arch=compute_90,code=sm_90" "arch=compute_90a,code=sm_90a" targets "${targets}")
   endif()
   add_custom_command(OUTPUT ${fatbin}
     COMMAND ${TOMBOLA_NVCC} -fatbin ${nvcc_flags} ${targets} -MD -MF ${fatbin}.d -MT ${fatbin}

@@ -228,8 +228,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     const float maximum = law_key_value(greatest), c = s.chain.scale, least_t = s.least_t;
     uint32_t kept = 0, lowest = 0xffffffffu;
     const float factor = c * -0x1p-6f;
-    auto weigh_chunk = [&](auto filtered) {
-        tb_weight_sum sum;
+    auto weigh_chunk = [&](auto filtered, auto sum) {
         sum.clear();
         /* u of the element's t = -64 * u; 1, which weighs 0, where it is not kept, NaN or -inf */
         auto exponent = [&](float x) {
@@ -250,7 +249,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
             for (int j = 0; j < U; j++)
 #pragma unroll
                 for (int e = 0; e < width; e += 2)
-                    sum.add(exponent(tb_element<dtype>(v[j], e)), exponent(tb_element<dtype>(v[j], e + 1)));
+                    tb_add_weights(sum, exponent(tb_element<dtype>(v[j], e)),
+                                   exponent(tb_element<dtype>(v[j], e + 1)));
         }
         return sum.total();
     };
@@ -259,10 +259,12 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     uint64_t mass = 0;
     if (equal || greedy) {
         mass = (uint64_t)kept << 40;
+    } else if (params.slow_doubles) {
+        mass = weigh_chunk(tb_flag<true>(), tb_digit_sum());
     } else if (least_t == -64.0f && c >= TB_LEAST_SCALE && !(status & TOMBOLA_ROW_NAN)) {
-        mass = weigh_chunk(tb_flag<false>());
+        mass = weigh_chunk(tb_flag<false>(), tb_double_sum());
     } else {
-        mass = weigh_chunk(tb_flag<true>());
+        mass = weigh_chunk(tb_flag<true>(), tb_double_sum());
     }
     {
         tb_flat_mass mine = {tb_warp_sum64(mass), tb_warp_sum(kept), tb_warp_min(lowest)};

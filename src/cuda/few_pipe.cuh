@@ -1,6 +1,6 @@
 /*
  * Masked logits and renormalised probabilities under a top_k of few tokens, for many rows: rows follow each
- * other through a cluster as in the flat pipe (fast_flat_pipe.cuh), whose copies these are.
+ * other through a cluster as in the flat pipe; their copies are its (fast_flat_pipe_rows.cuh).
  *
  * The warps that look take the maxima of TB_FEW_PIPE_PARTS disjoint parts of a row. One that decides finds a
  * value that k of them reach, so k tokens do; TB_PIPE_WARPS list their chunks' tokens from there on; one

@@ -4,7 +4,7 @@
 #ifndef TB_CUDA_FEW_PIPE_PARTS_CUH
 #define TB_CUDA_FEW_PIPE_PARTS_CUH
 
-#include "fast_flat_pipe.cuh"
+#include "fast_flat_pipe_rows.cuh"
 
 #define TB_FEW_PIPE_PARTS 128 /* disjoint parts of a row, whose maxima bound what may be kept */
 #define TB_FEW_PIPE_MOST 256  /* tokens that reach the bound, of a row */

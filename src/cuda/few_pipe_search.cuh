@@ -8,9 +8,9 @@
 
 #include "few_pipe_parts.cuh"
 
-template <int dtype, int C> struct tb_few_search : tb_pipe<dtype, C, tb_few_pipe_shared<dtype, C>> {
+template <int dtype, int C> struct tb_few_search : tb_pipe_rows<dtype, C, tb_few_pipe_shared<dtype, C>> {
     typedef tb_few_pipe_shared<dtype, C> S;
-    typedef tb_pipe<dtype, C, S> P;
+    typedef tb_pipe_rows<dtype, C, S> P;
     static constexpr uint32_t width = P::width, bytes = 16 / width;
     using P::lane, P::params, P::rank, P::s;
 

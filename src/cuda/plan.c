@@ -622,35 +622,13 @@ static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const 
     plan->launch[plan->launch_count++] = launch;
 }
 
-const char *const tb_cuda_variants[] = {
-    "generic",       "generic_c1",    "generic_c2",     "generic_c4",     "generic_c8",    "generic_c16",
-    "whole_c1",      "whole_c2",      "whole_c4",       "whole_c8",       "whole_c16",     "stream_c1_512",
-    "stream_c1_256", "stream_c2_512", "stream_c1_512r", "stream_c4_256",  "stream_c8_256", "stream_c16_256",
-    "flat_c1_512",   "flat_c8_256",   "flat_pipe_c2",   "flat_pipe_c4",   "flat_pipe_c8",  "flat_pipe_c16",
-    "whole_pipe_c2", "whole_pipe_c4", "whole_pipe_c8",  "whole_pipe_c16", "few_pipe_c2",   "few_pipe_c4",
-    "few_pipe_c8",   "pick_256",      "pick_512",       "pick_1024",      "rejection",     NULL,
-};
-
-/* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
- * that the device does not have. */
-static unsigned forced_blocks(const tb_cuda_device *device, const char *forced, const char *prefix)
-{
-    static const char *const numbers[] = {"1", "2", "4", "8", "16"};
-    size_t length = strlen(prefix);
-    if (!forced || strncmp(forced, prefix, length)) return 0;
-    for (int i = 0; i < 5; i++)
-        if (!strcmp(forced + length, numbers[i]))
-            return i == 0 || (device->major >= 9 && (i < 4 || device->major < 12)) ? 1u << i : 0;
-    return 0;
-}
-
 tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *call, const char *forced)
 {
     tb_cuda_plan plan = {0};
     const bool exact = call->method == TOMBOLA_EXACT;
     bool usual = !forced || !strcmp(forced, "generic") || !strcmp(forced, exact ? "generic" : "rejection");
-    unsigned blocks = forced_blocks(device, forced, "generic_c");
-    unsigned whole = forced_blocks(device, forced, "whole_c");
+    unsigned blocks = tb_forced_blocks(device, forced, "generic_c");
+    unsigned whole = tb_forced_blocks(device, forced, "whole_c");
     const unsigned threads = !forced                        ? 0
                              : !strcmp(forced, "pick_256")  ? 256
                              : !strcmp(forced, "pick_512")  ? 512

@@ -15,6 +15,7 @@ typedef struct tb_cuda_device {
     int major, minor; /* compute capability */
     int multiprocessors;
     int shared_bytes; /* opt-in shared memory of one block */
+    int double_ratio; /* how many times as fast as doubles floats are */
     int64_t l2_bytes;
 } tb_cuda_device;
 
@@ -38,6 +39,10 @@ tombola_call tb_cuda_part_of(const tombola_call *call, tb_cuda_part part);
 
 /* The variants that can be forced, NULL at the end. */
 extern const char *const tb_cuda_variants[];
+
+/* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
+ * that the device does not have. */
+unsigned tb_forced_blocks(const tb_cuda_device *device, const char *forced, const char *prefix);
 
 /* `forced` is the name of a kernel variant that tests force (environment TOMBOLA_CUDA_VARIANT), or NULL. */
 tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *call, const char *forced);

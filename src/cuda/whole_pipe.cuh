@@ -12,7 +12,9 @@
 #ifndef TB_CUDA_WHOLE_PIPE_CUH
 #define TB_CUDA_WHOLE_PIPE_CUH
 
-#include "fast_flat_pipe.cuh"
+#include "fast_flat_pipe_rows.cuh"
+
+#include <type_traits>
 
 template <int dtype, int C> struct tb_whole_pipe_shared {
     static constexpr bool DRAWS = false;
@@ -42,12 +44,14 @@ template <int dtype, int C> struct tb_whole_pipe_shared {
  * Who tells a mass of row i has all maxima of it, from warps that saw their parts of it, in places that the
  * warps that write had done with, and so with the masses of the row there before. For the maxima of row
  * i - TB_PIPE_RING this holds all the more. */
-template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pipe_shared<dtype, C>> {
+template <int dtype, int C> struct tb_whole_pipe : tb_pipe_rows<dtype, C, tb_whole_pipe_shared<dtype, C>> {
     typedef tb_whole_pipe_shared<dtype, C> S;
-    typedef tb_pipe<dtype, C, S> P;
+    typedef tb_pipe_rows<dtype, C, S> P;
     static constexpr uint32_t width = P::width;
     using P::lane, P::params, P::rank, P::rows, P::s, P::warp;
-    static constexpr int PER_LANE = (S::WARPS + 31) / 32;
+    static constexpr int PER_LANE = S::WARPS / 32;
+    static constexpr bool DOUBLES = dtype == TOMBOLA_F32; /* the others are as fast with digits */
+    typedef std::conditional_t<DOUBLES, tb_double_sum, tb_digit_sum> usual_sum;
 
     /* ---- a warp with a chunk: E(t) of its tokens, and their mass, told to all blocks ---- */
     TB_MEMBER void weigh()
@@ -63,14 +67,14 @@ template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pi
             uint64_t word = 0;
             if (row.usual) {
                 const float maximum = row.maximum, factor = row.factor, most = row.most;
-                if (most == 1.0f)
-                    word = weigh_chunk(chunk, to, groups,
-                                       [&](float x) { return tb_scaled_exponent(x, maximum, factor); });
-                else
-                    word = weigh_chunk(chunk, to, groups, [&](float x) {
+                if (most != 1.0f || (DOUBLES && params.slow_doubles))
+                    word = weigh_chunk<tb_digit_sum>(chunk, to, groups, [&](float x) {
                         const float u = tb_scaled_exponent(x, maximum, factor);
                         return u <= most ? u : 1.0f;
                     });
+                else
+                    word = weigh_chunk<usual_sum>(
+                        chunk, to, groups, [&](float x) { return tb_scaled_exponent(x, maximum, factor); });
                 word = tb_warp_sum54(word);
             } else if (row.kind != TB_PIPE_VOID) {
                 const tb_pipe_row &all = s.row[turn.row % TB_PIPE_KNOWN];
@@ -99,11 +103,11 @@ template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pi
     }
 
     /* 0 stands for E(t) of what weighs nothing, or is not kept. */
-    template <class F>
+    template <class Sum, class F>
     TB_MEMBER uint64_t weigh_chunk(const uint4 *chunk, uint4 *to, uint32_t groups, F exponent) const
     {
         constexpr int U = dtype == TOMBOLA_F32 ? 4 : 2;
-        tb_weight_sum sum;
+        Sum sum;
         sum.clear();
         auto weigh_vector = [&](const uint4 &v, uint32_t vector) {
             float e[width];

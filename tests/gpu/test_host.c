@@ -246,6 +246,8 @@ static void launching(void **state)
     assert_int_equal(seen_device.major, 9);
     assert_int_equal(seen_device.multiprocessors, 132);
     assert_int_equal(seen_device.shared_bytes, 232448);
+    assert_int_equal(seen_device.double_ratio, 2);
+    assert_int_equal(first->params.slow_doubles, 0);
     assert_string_equal(seen_variant, "(none)");
 
     call.dependent_launch = 1;
