@@ -26,6 +26,24 @@ template <class S> TB_DEV double tb_estimate(S &s, float maximum, float c, doubl
     return (double)tb_warp_sum64(fixed);
 }
 
+/* Does a row most probably keep more tokens than the lists hold, so that it had better be left at once?
+ * `wanted`: about p * Z, in weights of the maximum; infinite for a k of more than that. The lists hold
+ * so many times the folds' maxima, which are among the row's greatest tokens. Of recorded rows that keep 1 to
+ * 700 tokens the lists could have held 7 times what was wanted, or more; of N(0,1) 1/4 to 4/5 of it, of 6400
+ * such tokens 2.3 times (docs/gpu.md). A row of which some fold has nothing may be of few tokens. By one warp
+ * or more, each alone. */
+template <class S> TB_DEV bool tb_hopeless(S &s, float maximum, float c, float wanted)
+{
+    const float4 v = ((const float4 *)s.fold)[tb_lane()];
+    if (wanted == LAW_INF)
+        return __all_sync(TB_WHOLE_WARP, fminf(fminf(v.x, v.y), fminf(v.z, v.w)) > 0.999f * TB_LEAST);
+    float mass = tb_ex2((v.x - maximum) * c) + tb_ex2((v.y - maximum) * c) + tb_ex2((v.z - maximum) * c) +
+                 tb_ex2((v.w - maximum) * c);
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) mass += __shfl_xor_sync(TB_WHOLE_WARP, mass, d);
+    return mass * ((float)S::CAPACITY / S::FOLDS) < 4.0f * wanted;
+}
+
 /* The chain's rule, by one thread. */
 TB_DEV tb_stream_rule tb_make_rule(const tb_fast_chain &chain, uint32_t length)
 {

@@ -411,6 +411,16 @@ TB_DEV void tb_mark_kept(int n, const tb_bin_sums &sums, uint32_t greatest, floa
     }
 }
 
+/* The same as a function of its own, for kernels of 64 registers, which otherwise keep many values in local
+ * memory: that is far away, the multiprocessor's cache being shared memory. */
+template <class S>
+static __device__ __noinline__ void tb_mark_kept_apart(int n, const tb_bin_sums &sums, uint32_t greatest,
+                                                       float maximum, float bins, bool by_index, int shift,
+                                                       uint64_t target)
+{
+    tb_mark_kept<S>(n, sums, greatest, maximum, bins, by_index, shift, target);
+}
+
 /* Forgets what was marked, and counts the candidates' values again. */
 template <class S> TB_DEV void tb_unmark(int n, float maximum, float bins)
 {

@@ -5,12 +5,12 @@
 #define TB_CUDA_FAST_SHAPES_H
 
 #define TB_STREAM_C1_512R_BYTES 101504
-#define TB_STREAM_C1_512_BYTES 83584
+#define TB_STREAM_C1_512_BYTES 83712
 #define TB_STREAM_C1_256_BYTES 57216
-#define TB_STREAM_C2_512_BYTES 125568
+#define TB_STREAM_C2_512_BYTES 125696
 #define TB_STREAM_C4_256_BYTES 90752
 #define TB_STREAM_C8_256_BYTES 103680  /* and its share of the row */
-#define TB_STREAM_C16_256_BYTES 144896 /* likewise */
+#define TB_STREAM_C16_256_BYTES 145024 /* likewise */
 
 #define TB_LARGE_BYTES 101376 /* what a block can have on the smaller devices with clusters, 12.x */
 

@@ -15,6 +15,7 @@
 #define TB_KEPT 0x80000000u /* marks the index of a token that is kept */
 #define TB_PARTS 16         /* in which a group's sum counts, of its maximum's weight */
 #define TB_MAX_GROUPS 16    /* of a thread */
+#define TB_LEFT_BOXES 6     /* mbarriers of the wide code */
 
 typedef struct __align__(16) tb_fast_token
 {
@@ -131,6 +132,19 @@ TB_DEV bool tb_told_yet(uint64_t *told)
     return yes != 0;
 }
 
+/* Sets up the boxes of rows that are left, by one thread: words of all warps, of two exchanges; bins from all
+ * blocks, and to all; their lists; their counts. */
+template <int C, int WARPS> TB_DEV void tb_left_boxes(uint64_t *box)
+{
+    tb_mail_init(&box[0], WARPS);
+    tb_mail_init(&box[1], WARPS);
+    tb_mail_init(&box[2], 1);
+    tb_mail_init(&box[3], 1);
+    tb_mail_init(&box[4], C);
+    tb_mail_init(&box[5], 1);
+    tb_mail_init_done();
+}
+
 /* The verdict, from the finishers to the threads of their block that do not finish the row. */
 template <class S> TB_DEV void tb_tell_block(S &s, uint32_t verdict)
 {
@@ -172,11 +186,18 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     static constexpr int INTERVAL_WARP = WARPS - 1;        /* the one that works out the interval of p * Z */
     static constexpr bool ALONE = C == 1, HELPED = C >= 8; /* HELPED: a warp more reads the chain */
     static constexpr bool TELLS = HELPED || NT > TB_FINISHERS;
+    static constexpr bool TIGHT = ALONE && !(NT > TB_FINISHERS && CAUGHT); /* a thread has 64 registers */
     static constexpr bool TURNS = ALONE && NT > TB_FINISHERS && !CAUGHT; /* a multiprocessor has two blocks */
     static constexpr int WORDS = C == 1 ? WARPS : C;    /* of what the row's warps or blocks said */
     static constexpr int CAPACITY = CAP, SEGMENT = SEG; /* candidates of the row, of one block */
     static constexpr int LIST = CAP;                    /* groups of a block */
     static constexpr int CATCH = CAUGHT;                /* vectors of a warp */
+    /* mbarriers: of the code for rows that are left, which has them here too; */
+    uint64_t left_mail[TB_LEFT_BOXES];
+    uint64_t mail_first, mail_sums, mail_second, mail_histogram[2], mail_verdict, mail_narrow;
+    /* and within the block: the verdict, or of blocks that have a warp more, the chain; and of these, that
+     * the folds are there, and the bound */
+    uint64_t told, told_folds, told_bound;
     tb_fast_token token[CAP];
     uint2 raw[C > 1 ? C *SEG : 1];                         /* value bits, index: C segments */
     alignas(16) float group[TB_MAX_GROUPS * NT];           /* maxima */
@@ -199,10 +220,6 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     tb_fast_slice slice;
     tb_turns *turns; /* the block takes turns: where they are counted */
     uint64_t random;
-    uint64_t mail_first, mail_sums, mail_second, mail_histogram[2], mail_verdict, mail_narrow; /* mbarriers */
-    /* likewise, within the block: the verdict, or of blocks that have a warp more, the chain; and of these,
-     * that the folds are there, and the bound */
-    uint64_t told, told_folds, told_bound;
     uint4 histogram[2][C][C > 1 ? 32 : 1]; /* of every block, 8 counts of 16 bits a vector */
     uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
                         sums */
@@ -254,20 +271,6 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
         tb_mail_expect(&mail_histogram[0], C * 512);
         tb_mail_expect(&mail_histogram[1], C * 512);
         tb_mail_expect(&mail_narrow, C * 16);
-    }
-
-    /* Frees the memory for other uses, by one thread, when all of the block are done with it. */
-    TB_MEMBER void close()
-    {
-        if (TELLS) tb_told_close(&told);
-        if (HELPED) {
-            tb_told_close(&told_folds);
-            tb_told_close(&told_bound);
-        }
-        if (ALONE) return;
-        uint64_t *const boxes[] = {&mail_first,        &mail_sums,    &mail_second, &mail_histogram[0],
-                                   &mail_histogram[1], &mail_verdict, &mail_narrow};
-        for (uint64_t *box : boxes) tb_mail_close(box);
     }
 };
 

@@ -188,6 +188,8 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
         };
         __syncwarp();
         tb_cluster_wait<C>();
+        /* while the first loads are under way; what the block says of them orders it before all mail */
+        if (C > 1 && tid == 96) tb_left_boxes<C, WARPS>(s.left_mail);
 #pragma unroll 1
         for (uint32_t t = 0; t < tiles; t++, at += C * NT * U * 16) {
             uint4 v[U];
@@ -383,7 +385,9 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
             lowest = tb_warp_min(lowest) & ~(uint32_t)(FOLDS - 1);
             float least =
                 lowest >= TB_KEY_LEAST_LOGIT && lowest < TB_KEY_POS_INF ? law_key_value(lowest) : maximum;
-            if (p_whole) { /* first by what is greater than that, which most rows do with */
+            if (k > S::CAPACITY && !w && tb_hopeless(s, maximum, c, wanted)) {
+                bound = LAW_INF;
+            } else if (p_whole) { /* first by what is greater than that, which most rows do with */
                 least = fmaxf(least, bound_w);
                 bound = tb_bound_by_histogram<C, NT, 0, S>(maximum, least, c, maxima, k, wanted, group_shift);
                 if (bound == -LAW_INF) least = fmaxf(tb_least_value(maximum, c, fmaxf(share, 1.0f)), bound_w);
@@ -546,7 +550,10 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
             tb_finish_barrier();
             undecided = s.ambiguous;
         } else {
-            tb_mark_kept<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
+            if (S::TIGHT)
+                tb_mark_kept_apart<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
+            else
+                tb_mark_kept<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
             bin_sums = tb_sum_bins(s.bins[1]);
             mass = tb_mass_of(bin_sums.total);
             kept = tb_count_of(bin_sums.total);

@@ -277,7 +277,9 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         if (rows * 4 <= sms * 11 / 10 && vectors >= 4 * 1024) order[n++] = C4_256;
         if (rows * 2 <= sms && vectors >= 2 * 2048) order[n++] = C2_512;
         if (rows <= sms && vectors > 4 * 1024) order[n++] = C1_512R; /* one block a multiprocessor */
-        order[n++] = vectors > 4 * 1024 || vectors <= 512 ? C1_512 : C1_256;
+        /* long rows: two blocks a multiprocessor, which read in turns where there are more rows */
+        const bool two = vectors > 20 * 1024 || vectors <= 512 || (vectors > 4 * 1024 && rows <= 2 * sms);
+        order[n++] = two ? C1_512 : C1_256;
     } else {
         const fast_kernel *pipe = choose_flat_pipe(device, call);
         const bool short_rows = call->vocab_size < PIPE_TOKENS;
