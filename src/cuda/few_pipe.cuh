@@ -4,16 +4,18 @@
  *
  * The warps that look take the maxima of TB_FEW_PIPE_PARTS disjoint parts of a row. One that decides finds a
  * value that k of them reach, so k tokens do; TB_PIPE_WARPS list their chunks' tokens from there on; one
- * mails the block's list to all blocks, and one cuts what came, in each block for itself. Meanwhile the row
- * of output is filled with what tokens that are not kept get; the one that cuts writes the kept tokens of its
+ * mails the block's list to all blocks, and two in turns cut what came, in each block for itself. Meanwhile the
+ * row of output is filled with what tokens that are not kept get; who cuts writes the kept tokens of its
  * block's share.
  *
  * Where the lists have no room for all tokens that reach the bound (rows with many equal values, sorted rows)
  * the warps that list search the cut before they go on: by histograms of their chunks, from bins of all keys
  * that it may be to bins of one.
  *
- * A message of row i reuses the memory of row i - TB_PIPE_SLOTS, or of an earlier one. Who sends it has all
- * maxima of row i, from places that all warps had done with; so these had done with row i - TB_PIPE_SLOTS.
+ * A message of row i reuses the memory of an earlier row: maxima that of row i - TB_PIPE_RING, lists that of
+ * row i - TB_PIPE_SLOTS - 1. Who sends it has all maxima of row i, from shares in places that the warps that
+ * list, and the one that mails, had done with; the latter gives back the place of a row when the row before
+ * is cut. So all rows up to i - TB_PIPE_SLOTS - 1 are cut by all blocks.
  */
 #ifndef TB_CUDA_FEW_PIPE_CUH
 #define TB_CUDA_FEW_PIPE_CUH
