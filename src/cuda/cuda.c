@@ -274,7 +274,7 @@ static tombola_result launch_plan(const tb_cuda *cuda, const tombola_call *call,
                                   const kernel *const *kernels, tombola_error *error)
 {
     tb_cuda_params params = {.workspace = call->workspace,
-                             .slow_doubles = cuda->properties.double_ratio > 2,
+                             .slow_doubles = plan->slow_doubles,
                              .checked_steps = call->step_count};
     if (call->step_count)
         memcpy(params.steps, call->steps, (size_t)call->step_count * sizeof params.steps[0]);

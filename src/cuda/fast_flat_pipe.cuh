@@ -165,13 +165,11 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
                 if (lane == 0) tb_mail_expect(&s.mail_mass[place], S::MASS_BYTES);
                 drawn = find_chunk(row, i, s.mass[place], s.drawn[place].x, s.drawn[place].y);
                 if (turn + 1 == turns) {
-                    const bool alone = row.share <= 32 * TB_PIPE_ALONE || drawn.chunk == TB_PIPE_WRITTEN;
                     if (lane == 0) {
                         s.last = drawn;
-                        if (alone) s.last.chunk = TB_PIPE_WRITTEN;
                         tb_mail_arrive(&s.handed);
                     }
-                    if (!alone) break;
+                    break;
                 }
             }
             if (drawn.chunk != TB_PIPE_WRITTEN) draw_chunk(row, drawn, helps);

@@ -13,7 +13,6 @@
 #define TB_PIPE_KNOWN 32
 #define TB_PIPE_GROUP 8      /* rows that are given back together */
 #define TB_PIPE_ASKED 65536u /* bytes that a block asks memory for at a time */
-#define TB_PIPE_ALONE 4      /* groups of a chunk that one warp draws from as soon as all would */
 
 /* What is known of a row before its values. */
 typedef struct __align__(16) tb_pipe_row

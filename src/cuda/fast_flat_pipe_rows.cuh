@@ -375,7 +375,7 @@ template <class P> TB_DEV void tb_run_pipe(const tb_cuda_params &params)
             if (lane == S::MASSES) tb_mail_init(&s.handed, 1);
             if (lane == S::MASSES + 1) tb_mail_init(&s.groups_weighed, TB_PIPE_WARPS);
         } else {
-            if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.weighed[lane], TB_PIPE_WARPS);
+            s.set_up(lane);
         }
         if (lane == 0) s.placed = s.known = 0;
     }

@@ -32,6 +32,7 @@ typedef struct tb_cuda_plan {
     int launch_count;
     tb_cuda_launch launch[TB_CUDA_MAX_LAUNCHES];
     size_t workspace_bytes;
+    bool slow_doubles; /* of the device: the flat kernels sum weights as two integer digits */
 } tb_cuda_plan;
 
 /* The part as a call: without the other parts' outputs, and without a chain where all tokens are meant. */

@@ -33,6 +33,11 @@ template <int dtype, int C> struct tb_whole_pipe_shared {
     uint64_t mail_maximum[TB_PIPE_RING], decided[TB_PIPE_RING], free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
     uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[TB_PIPE_SLOTS];
     uint64_t weighed[TB_PIPE_SLOTS], mail_mass[TB_PIPE_SLOTS]; /* by the block's warps; by the cluster's */
+
+    TB_MEMBER void set_up(int lane)
+    {
+        if (lane < TB_PIPE_SLOTS) tb_mail_init(&weighed[lane], TB_PIPE_WARPS);
+    }
 };
 
 /* A message of a row reuses the memory of an earlier row: of masses, that of the last row in the same place.

@@ -300,6 +300,8 @@ static void variants_run_under_their_names(void **state)
                 ran = true;
                 check_plan(&devices[d], &call, &plan);
                 if (!strcmp(name, "generic")) continue; /* stands for rejection too */
+                assert_int_equal(plan.slow_doubles, devices[d].double_ratio > 2 || !strcmp(name, "digits"));
+                if (!strcmp(name, "digits")) continue; /* the kernels that sum weights, by their own names */
                 assert_int_equal(strncmp(plan.launch[0].kernel + 8, name, strcspn(name, "_")), 0);
             }
             if (devices[d].major == 9 || devices[d].major == 10) assert_true(ran);
@@ -438,6 +440,8 @@ static void lists_of_many_rows(void **state)
     tombola_step steps[] = {{.kind = TOMBOLA_TOP_K, .k = 50}, {.kind = TOMBOLA_MIN_P, .value = 0.1f}};
     tombola_call call = call_of(512, 128256, TOMBOLA_F32, steps, 1);
     call.tokens = NULL, call.masked_logits = float_output;
+    assert_string_equal(picked(&call), "tombola_few_pipe_c8_f32"); /* very few: rows follow each other */
+    steps[0].k = 500;
     assert_string_equal(picked(&call), "tombola_pick_f32");
     assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].grid, 512);
     unsigned before = 0;
@@ -471,6 +475,41 @@ static void lists_of_many_rows(void **state)
     assert_string_equal(picked(&call), "tombola_whole_top_f32");
     call.top_count = 5000;
     assert_string_equal(picked(&call), "tombola_generic");
+}
+
+/* The pipelined kernel for few kept tokens that was the fastest, or within some per cent of it, where all
+ * were measured. */
+static void few_kernels_as_measured(void **state)
+{
+    (void)state;
+    static const tombola_step top_k = {.kind = TOMBOLA_TOP_K, .k = 50};
+    static const struct {
+        int64_t rows, vocab_size;
+        int dtype;
+        const char *kernel;
+    } choices[] = {
+        {1, 128256, TOMBOLA_F32, "tombola_few_pipe_c8_f32"},
+        {512, 128256, TOMBOLA_F32, "tombola_few_pipe_c8_f32"},
+        {8, 128256, TOMBOLA_BF16, "tombola_few_pipe_c8_bf16"},
+        {16, 128256, TOMBOLA_BF16, "tombola_few_pipe_c4_bf16"},
+        {512, 128256, TOMBOLA_BF16, "tombola_few_pipe_c4_bf16"},
+        {8, 32000, TOMBOLA_F32, "tombola_few_pipe_c4_f32"},
+        {32, 32000, TOMBOLA_F32, "tombola_few_pipe_c2_f32"},
+        {512, 32000, TOMBOLA_F32, "tombola_few_pipe_c2_f32"},
+        {512, 16384, TOMBOLA_F32, "tombola_few_pipe_c2_f32"},
+        {64, 65536, TOMBOLA_F32, "tombola_few_pipe_c2_f32"},
+        {512, 65536, TOMBOLA_F32, "tombola_few_pipe_c4_f32"},
+        {512, 151936, TOMBOLA_F32, "tombola_few_pipe_c8_f32"},
+        {512, 262144, TOMBOLA_F32, "tombola_pick_f32"}, /* no room for two rows */
+        {512, 8192, TOMBOLA_F32, "tombola_generic"},
+    };
+    for (int i = 0; i < COUNT(choices); i++) {
+        tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, &top_k, 1);
+        call.tokens = NULL, call.masked_logits = float_output;
+        assert_string_equal(picked(&call), choices[i].kernel);
+        call.kept_ids = int_output, call.kept_capacity = 64; /* it has no ids */
+        assert_null(strstr(picked(&call), "few_pipe"));
+    }
 }
 
 /* A draw with outputs that its kernel does not have: a launch for each part, or the generic kernel for all.
@@ -546,6 +585,7 @@ int main(void)
         cmocka_unit_test(flat_kernels_as_measured),
         cmocka_unit_test(min_p_as_measured),
         cmocka_unit_test(lists_of_many_rows),
+        cmocka_unit_test(few_kernels_as_measured),
         cmocka_unit_test(calls_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
