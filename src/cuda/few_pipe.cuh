@@ -4,8 +4,8 @@
  *
  * The warps that look take the maxima of TB_FEW_PIPE_PARTS disjoint parts of a row. One that decides finds a
  * value that k of them reach, so k tokens do; TB_PIPE_WARPS list their chunks' tokens from there on; one
- * mails the block's list to all blocks, and two in turns cut what came, in each block for itself. Meanwhile the
- * row of output is filled with what tokens that are not kept get; who cuts writes the kept tokens of its
+ * mails the block's list to all blocks, and two in turns cut what came, in each block for itself. Meanwhile
+ * the row of output is filled with what tokens that are not kept get; who cuts writes the kept tokens of its
  * block's share.
  *
  * Where the lists have no room for all tokens that reach the bound (rows with many equal values, sorted rows)
