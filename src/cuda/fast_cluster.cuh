@@ -73,12 +73,6 @@ TB_DEV void tb_mail_init(uint64_t *box, uint32_t arrivals)
                  : "memory");
 }
 
-/* The box's memory is free for other uses. */
-TB_DEV void tb_mail_close(uint64_t *box)
-{
-    asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(tb_shared_address(box)) : "memory");
-}
-
 TB_DEV void tb_mail_init_done(void)
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -151,9 +145,6 @@ TB_DEV void tb_mail_16(void *to, int rank, uint4 x, uint64_t *box)
 }
 #else /* kernels with clusters are not built for these devices */
 TB_DEV void tb_mail_init(uint64_t *, uint32_t)
-{
-}
-TB_DEV void tb_mail_close(uint64_t *)
 {
 }
 TB_DEV void tb_mail_init_done(void)

@@ -2,15 +2,15 @@
  * Rows whose kept set is large, or of any size, which the streaming kernel leaves: the wide code. The row's
  * blocks go on, its pieces shared out over their warps.
  *
- * - Bracket: a sample of the row says between which two values the last kept token probably is. Nothing
- *   rests on it.
+ * - Bracket: a sample of the row, or how many of its tokens are where, says between which two values the last
+ *   kept token probably is. Nothing rests on it.
  * - Exact look: integer mass and count of the tokens above the lower value, of every piece; the total; a list
  *   of the tokens between the two values. Whether the boundary is between them is now known exactly.
- *   If it is: found in the list, by digits of the order's key with exact masses.
- *   If not, another sample, of the side where it is. If that fails, or if the list was too short: a histogram
+ *   If it is: found in the list, which all blocks get, by digits of the order's key with exact masses.
+ *   If not, another guess, of the side where it is. If that fails, or if the list was too short: a histogram
  *   of all tokens there, a narrower bracket, and the exact look again. Each round leaves a smaller interval,
- * by keys every other time. A bracket of one value needs no list: its tokens weigh the same, and their number
- * says all.
+ *   by keys every other time. A bracket of one value needs no list: its tokens weigh the same, and their
+ *   number says all.
  * - Draw: the kept mass of the pieces, in index order; the piece, the load, the token.
  *
  * The chain: fewer than k greater tokens, weight at least w, mass of the greater ones less than the target.
