@@ -58,8 +58,8 @@ template <class R> TB_DEV void tb_pick_load_sample(const tb_whole_part &part, ui
         const uint32_t reversed = (j & 1) << 2 | (j & 2) | j >> 2,
                        piece = (reversed + tb_warp()) % 8 * warps + tb_warp();
         /* at no regular distances, in case that rows have such */
-        uint32_t hash = (piece + 1) * 0x9e3779b1u;
-        hash = (hash ^ hash >> 15) * 0x85ebca6bu;
+        uint32_t hash = (piece * pieces + j + tb_warp() * warps + 1) * 0x2545f491u;
+        hash = (hash ^ hash >> 13) * 0xc2b2ae35u;
         const uint32_t first = piece * step + ((hash >> 16) * (step - 32) >> 16);
         v[j] = make_uint4(none, none, none, none);
         if (first + tb_lane() < vectors) v[j] = tb_load16(base + (size_t)first * 16);
@@ -160,7 +160,8 @@ TB_DEV uint32_t tb_pick_reached(const uint32_t (&x)[U], uint32_t low, uint32_t h
         const uint32_t middle = low + ((high - low) >> 1) + 1;
         uint32_t reach = 0;
 #pragma unroll
-        for (int u = 0; u < U; u++) reach += (uint32_t)__popc(__ballot_sync(TB_WHOLE_WARP, x[u] >= middle));
+        for (int u = 0; u < U; u++) reach += x[u] >= middle;
+        reach = tb_warp_sum(reach);
         if (reach >= k)
             low = middle, n = reach;
         else
@@ -391,7 +392,8 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     float fraction = law_float((uint32_t)s->word[1]);
     p.low = p.high = 0;
     uint32_t begin = each * tb_warp(), room = each;
-    p.row.bound = all ? p.least : (uint32_t)s->word[3];
+    /* where the row has been read, the bound is there, and a faster warp may be about to put down the next */
+    if (!first) p.row.bound = all ? p.least : (uint32_t)s->word[3];
     if (exact) { /* the greatest first */
         const uint32_t bound = p.row.bound;
         p.row.bound = TB_KEY_POS_INF;
@@ -488,12 +490,12 @@ TB_DEV uint32_t tb_pick_fillers(void)
  * warp finds the floor, and some fill the row. All is in shared memory, for after the row was read whatever
  * lies in local memory comes from L2. False, with nothing written but the fill, where more is to be done. */
 template <int dtype>
-TB_DEV bool tb_pick_end_few(const tb_cuda_params &params, tb_pick_shared *s, int64_t index)
+TB_DEV bool tb_pick_end_few(const tb_cuda_params &params, tb_pick_shared *s, uint32_t bound, int64_t index)
 {
     typedef tb_whole_row<dtype> R;
     const tombola_call &call = params.call;
     const bool probabilities = call.kind == TOMBOLA_PROBABILITIES;
-    const uint32_t n = s->listed, status = s->status, greatest = s->greatest, bound = (uint32_t)s->word[3],
+    const uint32_t n = s->listed, status = s->status, greatest = s->greatest,
                    least = probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
     if (n - 1 >= TB_PICK_FEW || (n < s->wanted && bound != least) || status >= TB_PICK_FULL ||
         greatest >= TB_KEY_POS_INF)
@@ -509,7 +511,7 @@ TB_DEV bool tb_pick_end_few(const tb_cuda_params &params, tb_pick_shared *s, int
         const bool weigh = call.probabilities || call.kept_mass;
         uint64_t mass = 0;
         uint32_t kept = 0;
-        for (uint32_t i = tb_lane(); i < n; i += 32) {
+        for (uint32_t i = tb_lane(); i < n && (weigh || call.kept_count); i += 32) {
             const uint64_t place = s->few[i];
             if (place < floor) continue;
             kept++;
@@ -579,39 +581,40 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
         s->filled = s->listed = s->greatest = s->status = 0;
         tb_told_init(&s->told);
     }
-    __syncthreads();
-    if (tb_warp() <= parser) {
+    uint32_t number = 0;
+    if (tb_warp() == parser) {
         const int kind = tb_pick_kind(&call, params.steps);
         if (!all) loads = tb_pick_loads<R>(params, p.r.part.length, kind == TB_PICK_BY_MASS);
-        uint32_t number = 0;
-        if (tb_warp() == parser) {
-            tb_whole_parse(params, located, slot, &s->chain);
-            __syncwarp();
-            float fraction = 0.0f;
-            if (!all) {
-                fraction = tb_pick_fraction<R>(count_wanted(s->chain, kind == TB_PICK_BY_MASS),
-                                               p.r.part.length, loads);
-                number = tb_pick_number<R>(fraction, loads);
-            }
-            if (tb_lane() == 0) {
-                const tb_whole_chain &chain = s->chain;
-                s->kind = (uint32_t)kind;
-                s->wanted = count_wanted(chain, kind == TB_PICK_BY_MASS);
-                const bool few = kind == TB_PICK_BY_COUNT && !chain.bad && chain.p >= 1.0f &&
-                                 chain.temperature == 1.0f && !tb_wants_top(&call) && !call.kept_ids &&
-                                 !(call.masked_logits && call.probabilities) && !call.advance_offsets;
-                s->k = !few ? 0 : chain.k_before < chain.k_after ? chain.k_before : chain.k_after;
-                s->word[1] = law_bits(fraction);
-                s->word[2] = (uint32_t)loads;
-            }
+        tb_whole_parse(params, located, slot, &s->chain);
+        __syncwarp();
+        const tb_whole_chain &chain = s->chain;
+        const uint32_t wanted = count_wanted(chain, kind == TB_PICK_BY_MASS);
+        float fraction = 0.0f;
+        if (!all) {
+            fraction = tb_pick_fraction<R>(wanted, p.r.part.length, loads);
+            number = tb_pick_number<R>(fraction, loads);
         }
-        if (sampler && !all) {
+        if (tb_lane() == 0) {
+            s->kind = (uint32_t)kind;
+            s->wanted = wanted;
+            const bool few = kind == TB_PICK_BY_COUNT && !chain.bad && chain.p >= 1.0f &&
+                             chain.temperature == 1.0f && !tb_wants_top(&call) && !call.kept_ids &&
+                             !(call.masked_logits && call.probabilities) && !call.advance_offsets;
+            s->k = !few ? 0 : chain.k_before < chain.k_after ? chain.k_before : chain.k_after;
+            s->word[1] = law_bits(fraction);
+            s->word[2] = (uint32_t)loads;
+        }
+    }
+    __syncthreads();
+    loads = (int)s->word[2];
+    if (!all && tb_warp() <= parser) {
+        if (sampler) {
             bool nan = false;
             tb_pick_trim_sample<R>(loads, v);
             s->sample[threadIdx.x] = law_key(tb_whole_greatest<R>(v, &nan));
         }
-        if (!all) tb_pick_sampled((parser + 1) * 32);
-        if (tb_warp() == parser && !all) {
+        tb_pick_sampled((parser + 1) * 32);
+        if (tb_warp() == parser) {
             tb_pick_find_bound(s, p.least, number);
             if (tb_lane() == 0) tb_tell(&s->told);
         }
@@ -620,7 +623,6 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
     const uint32_t filler = warps > samplers ? tb_warp() - parser - 1 : tb_warp();
     if (s->fill && filler < tb_pick_fillers()) tb_pick_fill_pieces(s, true);
     __syncthreads();
-    loads = (int)s->word[2];
     const bool by_mass = s->kind == TB_PICK_BY_MASS, first = s->k && s->fill;
     tb_pick_seen seen = {0, 0.0, 0.0f, 0, 0};
     if (first) {
@@ -629,7 +631,7 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
         p.row.bound = (uint32_t)s->word[3];
         seen = tb_pick_read(p, TB_PICK_LISTS, probabilities, segment, each);
         tb_pick_tell(s, seen, segment, each);
-        if (tb_pick_end_few<dtype>(params, s, index)) return true;
+        if (tb_pick_end_few<dtype>(params, s, p.row.bound, index)) return true;
     }
     const tb_whole_chain chain = s->chain;
     if (chain.bad || length == 0) return false;
