@@ -82,8 +82,8 @@ TB_DEV tb_bins tb_make_bins(uint32_t low, uint32_t high, bool linear)
     bins.top_key = high;
     bins.bottom_key = low;
     bins.shift = 0;
-    while ((high - low) >> bins.shift >= TB_BINS) bins.shift++;
-    bins.inverse = (float)(TB_BINS - 1) / (bins.top - bins.bottom);
+    while ((high - low) >> bins.shift >= TB_SELECT_BINS) bins.shift++;
+    bins.inverse = (float)(TB_SELECT_BINS - 1) / (bins.top - bins.bottom);
     /* a range or a reciprocal that overflows: equal intervals of keys, then */
     bins.linear = linear && bins.inverse > 0.0f && bins.inverse < LAW_INF;
     return bins;
@@ -91,7 +91,7 @@ TB_DEV tb_bins tb_make_bins(uint32_t low, uint32_t high, bool linear)
 
 TB_DEV uint32_t tb_bin_linear(const tb_bins &bins, float x)
 {
-    float at = fminf((bins.top - x) * bins.inverse, (float)(TB_BINS - 1));
+    float at = fminf((bins.top - x) * bins.inverse, (float)(TB_SELECT_BINS - 1));
     return law_bits(at + 0x1p23f) - law_bits(0x1p23f);
 }
 
@@ -117,7 +117,7 @@ TB_DEV float tb_bin_low(const tb_bins &bins, uint32_t b)
                                                       : law_key_value(bins.top_key - (uint32_t)down);
     }
     float x = (float)((double)bins.top - ((double)b + 0.51) / (double)bins.inverse);
-    return b == TB_BINS - 1 ? bins.bottom : fmaxf(x, bins.bottom);
+    return b == TB_SELECT_BINS - 1 ? bins.bottom : fmaxf(x, bins.bottom);
 }
 
 /* The least key in [low, high] for which holds(key); holds is monotone and true at high. By each warp on its
@@ -152,7 +152,7 @@ TB_DEV void tb_fill_bins(tb_room *room, const tb_bins &bins, uint64_t low, uint6
     const tb_window window = tb_make_window(low, high);
     const tb_span span = source.span;
     __syncthreads();
-    for (uint32_t b = threadIdx.x; b < TB_BINS; b += blockDim.x) {
+    for (uint32_t b = threadIdx.x; b < TB_SELECT_BINS; b += blockDim.x) {
         room->bin_count[b] = 0;
         if (weigh) room->bin_low[b] = room->bin_high[b] = 0;
     }
@@ -183,7 +183,7 @@ TB_DEV void tb_fill_bins(tb_room *room, const tb_bins &bins, uint64_t low, uint6
     if (source.team.size == 1) return;
     /* each block sums its share of the bins, then takes the other shares */
     const tb_team team = source.team;
-    uint32_t share = TB_BINS / team.size;
+    uint32_t share = TB_SELECT_BINS / team.size;
     for (uint32_t i = threadIdx.x; i < share; i += blockDim.x) {
         uint32_t b = team.rank * share + i, n = 0;
         uint64_t sum = 0;
@@ -197,7 +197,7 @@ TB_DEV void tb_fill_bins(tb_room *room, const tb_bins &bins, uint64_t low, uint6
         if (weigh) room->bin_low[b] = (uint32_t)sum, room->bin_high[b] = (uint32_t)(sum >> 32);
     }
     tb_team_barrier(team);
-    for (uint32_t b = threadIdx.x; b < TB_BINS; b += blockDim.x) {
+    for (uint32_t b = threadIdx.x; b < TB_SELECT_BINS; b += blockDim.x) {
         uint32_t r = b / share;
         if (r == team.rank) continue;
         room->bin_count[b] = *tb_team_at(team, &room->bin_count[b], r);
@@ -220,7 +220,7 @@ typedef struct tb_bracket {
 TB_DEV tb_bracket tb_bracket_bins(tb_room *room, const tb_bins &bins, uint32_t k, uint64_t target, bool exact)
 {
     const tb_weigher weigher = room->source.weigher;
-    uint32_t per = TB_BINS / blockDim.x, begin = threadIdx.x * per;
+    uint32_t per = TB_SELECT_BINS / blockDim.x, begin = threadIdx.x * per;
     bool weigh = target != TB_NO_TARGET;
     auto mass = [&](uint32_t b, uint32_t n, bool high) -> uint64_t {
         if (exact) return (uint64_t)room->bin_high[b] << 32 | room->bin_low[b];

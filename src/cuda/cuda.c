@@ -53,6 +53,7 @@ static tombola_result read_properties(tb_cuda *cuda, tombola_error *error)
         {TB_CU_DEVICE_MINOR, &cuda->properties.minor},
         {TB_CU_DEVICE_MULTIPROCESSORS, &cuda->properties.multiprocessors},
         {TB_CU_DEVICE_SHARED_OPTIN, &cuda->properties.shared_bytes},
+        {TB_CU_DEVICE_DOUBLE_RATIO, &cuda->properties.double_ratio},
         {TB_CU_DEVICE_L2_BYTES, &l2},
         {TB_CU_DEVICE_PAGEABLE_ACCESS, &pageable},
     };
@@ -272,7 +273,9 @@ static tombola_result check_plan(const tb_cuda *cuda, const tb_cuda_plan *plan, 
 static tombola_result launch_plan(const tb_cuda *cuda, const tombola_call *call, const tb_cuda_plan *plan,
                                   const kernel *const *kernels, tombola_error *error)
 {
-    tb_cuda_params params = {.workspace = call->workspace, .checked_steps = call->step_count};
+    tb_cuda_params params = {.workspace = call->workspace,
+                             .slow_doubles = plan->slow_doubles,
+                             .checked_steps = call->step_count};
     if (call->step_count)
         memcpy(params.steps, call->steps, (size_t)call->step_count * sizeof params.steps[0]);
     for (int i = 0; i < plan->launch_count; i++) {

@@ -44,6 +44,7 @@ enum { /* CUdevice_attribute */
        TB_CU_DEVICE_L2_BYTES = 38,
        TB_CU_DEVICE_MAJOR = 75,
        TB_CU_DEVICE_MINOR = 76,
+       TB_CU_DEVICE_DOUBLE_RATIO = 87, /* how many times as fast floats are */
        TB_CU_DEVICE_PAGEABLE_ACCESS = 88,
        TB_CU_DEVICE_SHARED_OPTIN = 97
 };

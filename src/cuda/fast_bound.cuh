@@ -8,6 +8,7 @@
 #include "fast_shared.cuh"
 
 #define TB_FOLD_K 80 /* the greatest k that the folds' maxima serve */
+#define TB_FEWEST 24 /* groups that a bound for a mass lets pass */
 
 /* The f32 mass of the row: *relative in units of 2^-40 * 2^r, r the maximum's reference exponent, and *unit,
  * what turns these into units of 2^-40 of the maximum. By one warp or more, each alone. */
@@ -23,6 +24,24 @@ template <class S> TB_DEV double tb_estimate(S &s, float maximum, float c, doubl
                             (double)tb_power(tb_reference_exponent(law_key_value(said[i].key), c) - r));
     *unit = (double)tb_ex2(__fmaf_rn(-maximum, c, r));
     return (double)tb_warp_sum64(fixed);
+}
+
+/* Does a row most probably keep more tokens than the lists hold, so that it had better be left at once?
+ * `wanted`: about p * Z, in weights of the maximum; infinite for a k of more than that. The lists hold
+ * so many times the folds' maxima, which are among the row's greatest tokens. Of recorded rows that keep 1 to
+ * 700 tokens the lists could have held 7 times what was wanted, or more; of N(0,1) 1/4 to 4/5 of it, of 6400
+ * such tokens 2.3 times (docs/gpu.md). A row of which some fold has nothing may be of few tokens. By one warp
+ * or more, each alone. */
+template <class S> TB_DEV bool tb_hopeless(S &s, float maximum, float c, float wanted)
+{
+    const float4 v = ((const float4 *)s.fold)[tb_lane()];
+    if (wanted == LAW_INF)
+        return __all_sync(TB_WHOLE_WARP, fminf(fminf(v.x, v.y), fminf(v.z, v.w)) > 0.999f * TB_LEAST);
+    float mass = tb_ex2((v.x - maximum) * c) + tb_ex2((v.y - maximum) * c) + tb_ex2((v.z - maximum) * c) +
+                 tb_ex2((v.w - maximum) * c);
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) mass += __shfl_xor_sync(TB_WHOLE_WARP, mass, d);
+    return mass * ((float)S::CAPACITY / S::FOLDS) < 4.0f * wanted;
 }
 
 /* The chain's rule, by one thread. */
@@ -76,9 +95,9 @@ template <class S> TB_DEV float tb_bound_by_folds(S &s, uint32_t k)
     const float bins = __fdividef(128.0f, fmaxf(fminf(high - low, 0x1p125f), 0x1p-60f));
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        tb_shared_red(&s.fold_count[min(127, max(0, (int)((high - mine[i]) * bins)))], 1);
+        tb_shared_red(&s.fold_count()[min(127, max(0, (int)((high - mine[i]) * bins)))], 1);
     __syncwarp();
-    const uint4 count = ((const uint4 *)s.fold_count)[lane];
+    const uint4 count = ((const uint4 *)s.fold_count())[lane];
     const uint32_t one[4] = {count.x, count.y, count.z, count.w}, sum = count.x + count.y + count.z + count.w;
     uint32_t reach = tb_warp_scan(sum) - sum, hit = 128;
 #pragma unroll
@@ -90,6 +109,13 @@ template <class S> TB_DEV float tb_bound_by_folds(S &s, uint32_t k)
     return hit >= 127 ? low : fmaxf(low, __fadd_rd(high, ((float)hit + 1.01f) * __fdividef(-1.0f, bins)));
 }
 
+/* The mass that a bound for a top_p must promise, in units of the maximum's weight: some of what is less than
+ * the bound counts, as it is in the groups' sums. */
+TB_DEV float tb_wanted_mass(float estimate, float p)
+{
+    return estimate * 0x1p-40f * (0.25f + 0.75f * fmaxf(p, 0.0f));
+}
+
 /* The bound by a histogram of the groups' maxima over [least, maximum]; -inf where too little reaches
  * `least`, inf where the row has more to keep than the lists hold. wanted: mass in units of the maximum's
  * weight, or infinity; k: tokens, or TB_OFF. A row has two tries. By all that seek.
@@ -98,8 +124,6 @@ template <class S> TB_DEV float tb_bound_by_folds(S &s, uint32_t k)
  * frequent tokens lie together. So for a mass each group counts by its sum, in sixteenths of its maximum's
  * weight, which is a little more than what of it will reach the bound: `wanted` has a margin for that, and
  * the bound lets TB_FEWEST groups pass, since of very few such sums may be far more. */
-#define TB_FEWEST 24
-
 template <int C, int NT, int TRY, class S>
 static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float least, float c, int maxima,
                                                            int32_t k, float wanted, int group_shift)

@@ -231,30 +231,20 @@ TB_DEV uint4 tb_reload(const tb_fast_slice &slice, const uint4 *stage, uint32_t 
 /*
  * The candidates, from the groups whose maximum reaches the bound: weighed at once where the block is alone,
  * else sent to the leader. Greedy: how many elements reach the bound, and the first of them. The groups go to
- * a list, and then are looked at a vector a lane. Where they come from memory it is a list of the block, so
- * that all warps have as many, and wait once; else each warp has its own. `warps`: of these, a bit each, the
- * others' candidates are there already. By all that seek; the groups of the warp that works out the interval
- * are shared out.
+ * a list of the block, so that all warps have as many, and wait once, and then are looked at a vector a lane.
+ * `warps`: of these, a bit each, the others' candidates are there already. By all that seek; the groups of
+ * the warp that works out the interval are shared out.
  */
-template <int dtype, int C, int NT, int U, bool STAGED, class S>
-TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint32_t tiles, int group_shift,
-                           uint32_t warps, bool greedy, float maximum, float scale, bool flat, float bins)
+template <int dtype, int C, int NT, int U, class S>
+TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int group_shift, uint32_t warps,
+                           bool greedy, float maximum, float scale, bool flat, float bins)
 {
     constexpr int SEEKING = S::WARPS - 1, BATCH = 2, AT_ONCE = 32 / U, width = tb_fast_vector<dtype>::width;
     constexpr uint32_t ROOM = C == 1 ? S::CAPACITY : S::SEGMENT, none = tb_minus_infinity<dtype>();
     static_assert(TB_MAX_GROUPS + (TB_MAX_GROUPS + SEEKING - 1) / SEEKING <= 32, "");
-    constexpr bool TOGETHER = !STAGED;
-    constexpr int LIST = TOGETHER ? S::LIST : S::LIST / S::WARPS, STEP = TOGETHER ? SEEKING : 1;
+    constexpr int LIST = S::LIST;
     const int lane = (int)tb_lane(), my = tb_seeker() >> 5;
     const int groups = (int)((tiles + (1u << group_shift) - 1) >> group_shift);
-    uint16_t *list = TOGETHER ? s.list : s.list + my * LIST;
-    uint32_t *length = TOGETHER ? &s.list_length : &s.warp_length[my];
-    auto all_here = [&]() {
-        if (TOGETHER)
-            tb_seek_barrier<NT>();
-        else
-            __syncwarp();
-    };
     uint32_t bits = 0;
     if (warps >> tb_warp() & 1)
 #pragma unroll 4
@@ -266,35 +256,36 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
 #pragma unroll 1
     for (;;) {
         if (bits) {
-            uint32_t to = tb_shared_add(length, (uint32_t)__popc(bits));
+            uint32_t to = tb_shared_add(&s.list_length, (uint32_t)__popc(bits));
             for (; bits && to < (uint32_t)LIST; bits &= bits - 1, to++) {
                 const int b = __ffs(bits) - 1;
-                list[to] = (uint16_t)(b < TB_MAX_GROUPS ? b * NT + threadIdx.x
-                                                        : (my + (b - TB_MAX_GROUPS) * SEEKING) * NT +
-                                                              S::INTERVAL_WARP * 32 + lane);
+                s.list[to] = (uint16_t)(b < TB_MAX_GROUPS ? b * NT + threadIdx.x
+                                                          : (my + (b - TB_MAX_GROUPS) * SEEKING) * NT +
+                                                                S::INTERVAL_WARP * 32 + lane);
             }
         }
-        all_here();
-        const int listed = (int)*(volatile uint32_t *)length, count = min(listed, LIST) << group_shift;
+        tb_seek_barrier<NT>();
+        const int listed = (int)*(volatile uint32_t *)&s.list_length, count = min(listed, LIST)
+                                                                              << group_shift;
         /* So many groups, of one candidate at least each, that to leave the row is faster than to read them
          * again. */
-        if (C == 1 && !greedy && listed * (TOGETHER ? 1 : SEEKING) > 1024) {
+        if (C == 1 && !greedy && listed > 1024) {
             if (lane == 0) tb_shared_add(&s.own_pushed, ROOM + 1);
             break;
         }
 #pragma unroll 1
-        for (int i = (TOGETHER ? my : 0) + lane / U * STEP; i - lane / U * STEP < count;
-             i += BATCH * AT_ONCE * STEP) {
+        for (int i = my + lane / U * SEEKING; i - lane / U * SEEKING < count;
+             i += BATCH * AT_ONCE * SEEKING) {
             uint4 v[BATCH];
             uint32_t first[BATCH];
 #pragma unroll
             for (int b = 0; b < BATCH; b++) {
-                const int at = i + b * AT_ONCE * STEP;
-                const uint32_t id = list[min(at >> group_shift, LIST - 1)], column = id % NT,
+                const int at = i + b * AT_ONCE * SEEKING;
+                const uint32_t id = s.list[min(at >> group_shift, LIST - 1)], column = id % NT,
                                t = ((id / NT) << group_shift) + ((uint32_t)at & ((1u << group_shift) - 1));
                 v[b] = make_uint4(none, none, none, none);
                 if (at < count && t < tiles)
-                    v[b] = tb_reload<dtype, C, NT, U, STAGED>(s.slice, stage, t, lane % U, column);
+                    v[b] = tb_reload<dtype, C, NT, U, false>(s.slice, nullptr, t, lane % U, column);
                 first[b] = ((t * U + lane % U) * (C * NT) + rank * NT + column) * width - s.slice.shift;
             }
             uint32_t place = 0;
@@ -314,11 +305,56 @@ TB_DEV void tb_push_groups(S &s, const uint4 *stage, int rank, float bound, uint
             if (__any_sync(TB_WHOLE_WARP, place > ROOM) && !greedy) break; /* the row is left */
         }
         if (listed <= LIST) break;
-        all_here();
+        tb_seek_barrier<NT>();
         if (__any_sync(TB_WHOLE_WARP, *(volatile uint32_t *)&s.own_pushed > ROOM) && !greedy) break;
-        all_here();
-        if (TOGETHER ? tb_seeker() == 0 : lane == 0) *length = 0;
-        all_here();
+        tb_seek_barrier<NT>();
+        if (tb_seeker() == 0) s.list_length = 0;
+        tb_seek_barrier<NT>();
+    }
+}
+
+/*
+ * The same where the block keeps its share of the row: each warp looks at its own threads' groups, and at its
+ * share of those of the warp that works out the interval, an element a lane, two groups at a time.
+ */
+template <int dtype, int C, int NT, int U, class S>
+TB_DEV void tb_push_staged(S &s, const uint4 *stage, int rank, float bound, uint32_t tiles, bool greedy)
+{
+    constexpr int SEEKING = S::WARPS - 1, width = tb_fast_vector<dtype>::width, BATCH = 2;
+    static_assert(U * width == 32, "an element a lane");
+    const int lane = (int)tb_lane(), my = (int)tb_warp();
+#pragma unroll 1
+    for (uint32_t i = 0; i < 2 * tiles; i++) {
+        const uint32_t t = i / 2, at = t * U + lane / width;
+        const bool own = i % 2 == 0;
+        const int from = (own ? my : S::INTERVAL_WARP) * 32;
+        uint32_t hits = __ballot_sync(TB_WHOLE_WARP, s.group[t * NT + from + lane] >= bound &&
+                                                         (own || lane % SEEKING == my)),
+                 place = 0;
+#pragma unroll 1
+        while (hits) {
+            float x[BATCH];
+            uint32_t column[BATCH], passes = 0;
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                x[b] = -LAW_INF;
+                column[b] = from + __ffs((int)hits) - 1;
+                if (hits) x[b] = tb_stored<dtype>(&stage[at * NT + column[b]], lane % width);
+                hits &= hits - 1;
+            }
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) passes |= x[b] >= bound ? 1u << b : 0u;
+            if (passes) place = tb_shared_add(&s.own_pushed, (uint32_t)__popc(passes));
+#pragma unroll
+            for (int b = 0; b < BATCH; b++)
+                if (passes >> b & 1)
+                    tb_push_one<C>(s, rank, x[b],
+                                   (at * (C * NT) + rank * NT + column[b]) * width + lane % width -
+                                       s.slice.shift,
+                                   place++, greedy, 0.0f, 1.0f, false, 1.0f);
+            __syncwarp();
+            if (__any_sync(TB_WHOLE_WARP, place > (uint32_t)S::SEGMENT) && !greedy) return; /* it is left */
+        }
     }
 }
 

@@ -115,12 +115,13 @@ TB_DEV void tb_mail_wait(uint64_t *box, uint32_t parity = 0)
                  : "memory");
 }
 
-/* The same for words that came by mail alone, whose first filling orders them: nothing else that other blocks
- * wrote can be seen by it, and the multiprocessor's cache of memory stays. */
-TB_DEV void tb_mail_await(uint64_t *box)
+/* The same for words that came by mail alone, which the box orders: nothing else that other blocks wrote can
+ * be seen by it, and the multiprocessor's cache of memory stays. */
+TB_DEV void tb_mail_await(uint64_t *box, uint32_t parity = 0)
 {
-    asm volatile("{\n.reg .pred done;\nagain: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
-                 "@!done bra again;\n}" ::"r"(tb_shared_address(box))
+    asm volatile("{\n.reg .pred done;\nagain: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" ::"r"(tb_shared_address(box)),
+                 "r"(parity)
                  : "memory");
 }
 
@@ -170,7 +171,7 @@ TB_DEV void tb_mail_expect_at(uint64_t *, int, uint32_t)
 TB_DEV void tb_mail_wait(uint64_t *, uint32_t = 0)
 {
 }
-TB_DEV void tb_mail_await(uint64_t *)
+TB_DEV void tb_mail_await(uint64_t *, uint32_t = 0)
 {
 }
 TB_DEV void tb_mail_4(void *, int, uint32_t, uint64_t *)

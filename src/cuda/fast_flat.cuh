@@ -30,8 +30,6 @@ tb_flat_mass;
 
 template <int C, int NT> struct tb_flat_shared {
     static constexpr int WARPS = NT / 32;
-    static constexpr int OF_CHAIN = C > 8; /* one more warp reduces the chain */
-    static constexpr int THREADS = NT + 32 * OF_CHAIN;
     tb_flat_warp warp[WARPS], block_word[C]; /* what each warp, and each block of the row says */
     tb_flat_mass sum[WARPS], block_sum[C];
     uint64_t mail_maximum, mail_mass; /* mbarriers */
@@ -123,7 +121,7 @@ template <bool x> struct tb_flag {
 };
 
 /* The `turn`-th row of a cluster; `sums` of those before it got as far as the second look. */
-template <int dtype, int C, int NT, int U, int DEPTH>
+template <int dtype, int C, int NT, int U>
 TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn, uint32_t &sums)
 {
     typedef tb_flat_shared<C, NT> S;
@@ -132,7 +130,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     S &s = *(S *)tb_flat_bytes;
     uint4 *keep = (uint4 *)(tb_flat_bytes + (sizeof(S) + 127) / 128 * 128);
     const int keep_loads =
-        (int)((tb_dynamic_shared_bytes() - (sizeof(S) + 127) / 128 * 128) / (NT * 16)) / DEPTH * DEPTH;
+        (int)((tb_dynamic_shared_bytes() - (sizeof(S) + 127) / 128 * 128) / (NT * 16)) / U * U;
     const tombola_call &call = params.call;
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, rank = blockIdx.x % C;
 
@@ -170,12 +168,12 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     /* ---- first look ---- */
     float top = -LAW_INF;
     bool nan = false;
-    bool parsed = S::OF_CHAIN && warp != WARPS; /* or by the last warp, while its loads fly */
+    bool parsed = false; /* by the last warp, while its loads fly */
 #pragma unroll 1
-    for (int j0 = 0; j0 < loads || !parsed; j0 += DEPTH) {
-        uint4 v[DEPTH];
+    for (int j0 = 0; j0 < loads || !parsed; j0 += U) {
+        uint4 v[U];
         load_block(j0, v);
-        if (!parsed && warp == WARPS - 1 + S::OF_CHAIN) {
+        if (!parsed && warp == WARPS - 1) {
             tb_fast_parse(params, row, located, slot, &s.chain);
             if (lane == 0) s.random = tb_fast_random(call, row, slot);
             __syncwarp();
@@ -184,22 +182,21 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
             if (lane == 0) s.least_t = least;
         }
         parsed = true;
-        if (warp >= WARPS) break;
         if (j0 < keep_loads)
 #pragma unroll
-            for (int j = 0; j < DEPTH; j++) keep[(j0 + j) * NT + tid] = v[j];
-        float m = tb_tile_max<dtype, DEPTH>(v);
+            for (int j = 0; j < U; j++) keep[(j0 + j) * NT + tid] = v[j];
+        float m = tb_tile_max<dtype, U>(v);
         if (law_isnan(m)) {
             nan = true;
-            tb_drop_nan<dtype, DEPTH>(v);
-            m = tb_tile_max<dtype, DEPTH>(v);
+            tb_drop_nan<dtype, U>(v);
+            m = tb_tile_max<dtype, U>(v);
         }
         top = fmaxf(top, m);
     }
     {
         uint32_t key = tb_warp_max(law_key(top));
         uint32_t status = __any_sync(TB_WHOLE_WARP, nan) ? TOMBOLA_ROW_NAN : 0u;
-        if (lane == 0 && warp < WARPS) s.warp[warp] = {key, status, 0};
+        if (lane == 0) s.warp[warp] = {key, status, 0};
         if (turn == 0) tb_cluster_wait<C>(); /* all blocks run */
     }
     __syncthreads();
@@ -231,8 +228,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     const float maximum = law_key_value(greatest), c = s.chain.scale, least_t = s.least_t;
     uint32_t kept = 0, lowest = 0xffffffffu;
     const float factor = c * -0x1p-6f;
-    auto weigh_chunk = [&](auto filtered) {
-        tb_weight_sum sum;
+    auto weigh_chunk = [&](auto filtered, auto sum) {
         sum.clear();
         /* u of the element's t = -64 * u; 1, which weighs 0, where it is not kept, NaN or -inf */
         auto exponent = [&](float x) {
@@ -253,7 +249,8 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
             for (int j = 0; j < U; j++)
 #pragma unroll
                 for (int e = 0; e < width; e += 2)
-                    sum.add(exponent(tb_element<dtype>(v[j], e)), exponent(tb_element<dtype>(v[j], e + 1)));
+                    tb_add_weights(sum, exponent(tb_element<dtype>(v[j], e)),
+                                   exponent(tb_element<dtype>(v[j], e + 1)));
         }
         return sum.total();
     };
@@ -262,14 +259,16 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     uint64_t mass = 0;
     if (equal || greedy) {
         mass = (uint64_t)kept << 40;
+    } else if (params.slow_doubles) {
+        mass = weigh_chunk(tb_flag<true>(), tb_digit_sum());
     } else if (least_t == -64.0f && c >= TB_LEAST_SCALE && !(status & TOMBOLA_ROW_NAN)) {
-        mass = weigh_chunk(tb_flag<false>());
+        mass = weigh_chunk(tb_flag<false>(), tb_double_sum());
     } else {
-        mass = weigh_chunk(tb_flag<true>());
+        mass = weigh_chunk(tb_flag<true>(), tb_double_sum());
     }
     {
         tb_flat_mass mine = {tb_warp_sum64(mass), tb_warp_sum(kept), tb_warp_min(lowest)};
-        if (lane == 0 && warp < WARPS) s.sum[warp] = mine;
+        if (lane == 0) s.sum[warp] = mine;
     }
     __syncthreads();
     if (C > 1) {
@@ -323,7 +322,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
         uint32_t vector = chunk + j * 32 + lane;
         return vector < chunk_end ? tb_load_any<dtype>(slice, vector) : make_uint4(none, none, none, none);
     };
-    for (int j = warp < WARPS ? warp : pieces; j < pieces; j += WARPS) {
+    for (int j = warp; j < pieces; j += WARPS) {
         uint32_t h = 0, l = 0;
         const uint4 v = piece_vector(j);
 #pragma unroll
@@ -376,7 +375,7 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
 }
 
 /* All rows of the call. */
-template <int dtype, int C, int NT, int U, int DEPTH> TB_DEV void tb_flat_rows(const tb_cuda_params &params)
+template <int dtype, int C, int NT, int U> TB_DEV void tb_flat_rows(const tb_cuda_params &params)
 {
     typedef tb_flat_shared<C, NT> S;
     S &s = *(S *)tb_flat_bytes;
@@ -393,7 +392,7 @@ template <int dtype, int C, int NT, int U, int DEPTH> TB_DEV void tb_flat_rows(c
     uint32_t turn = 0, sums = 0;
     for (int64_t row = blockIdx.x / C; row < params.call.rows; row += gridDim.x / C) {
         if (turn) tb_row_barrier<C>(); /* shared memory serves another row */
-        tb_flat_row<dtype, C, NT, U, DEPTH>(params, row, turn, sums);
+        tb_flat_row<dtype, C, NT, U>(params, row, turn, sums);
         turn++;
     }
     if (!turn) tb_cluster_wait<C>();

@@ -8,23 +8,21 @@
 
 #define TB_JOIN2(a, b) a##b
 #define TB_JOIN(a, b) TB_JOIN2(a, b)
-#define TB_KERNEL(name, blocks, threads, per_sm, vectors, depth)                                             \
-    extern "C" __global__ void __launch_bounds__(tb_flat_shared<blocks, threads>::THREADS, per_sm)           \
+#define TB_KERNEL(name, blocks, threads, per_sm, vectors)                                                    \
+    extern "C" __global__ void __launch_bounds__(threads, per_sm)                                            \
         TB_JOIN(tombola_flat_##name##_, TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)     \
     {                                                                                                        \
-        tb_flat_rows<TB_KERNEL_DTYPE, blocks, threads, vectors, depth>(params);                              \
+        tb_flat_rows<TB_KERNEL_DTYPE, blocks, threads, vectors>(params);                                     \
     }
 
 #define TB_TILE (TB_KERNEL_DTYPE == TOMBOLA_F32 ? 4 : 2)
 
 static_assert((sizeof(tb_flat_shared<1, 512>) + 127) / 128 * 128 <= TB_FLAT_C1_512_BYTES, "plan.c");
 static_assert((sizeof(tb_flat_shared<8, 256>) + 127) / 128 * 128 <= TB_FLAT_C8_256_BYTES, "plan.c");
-static_assert((sizeof(tb_flat_shared<16, 256>) + 127) / 128 * 128 <= TB_FLAT_C16_256_BYTES, "plan.c");
 
-TB_KERNEL(c1_512, 1, 512, 2, TB_TILE, TB_TILE)
+TB_KERNEL(c1_512, 1, 512, 2, TB_TILE)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-TB_KERNEL(c8_256, 8, 256, 3, TB_TILE, TB_TILE)
-TB_KERNEL(c16_256, 16, 256, 2, TB_TILE, 2 * TB_TILE)
+TB_KERNEL(c8_256, 8, 256, 3, TB_TILE)
 
 #define TB_PIPE_KERNEL(name, blocks, bytes)                                                                  \
     extern "C" __global__ void __launch_bounds__(tb_pipe_shared<blocks>::THREADS, 1) TB_JOIN(                \

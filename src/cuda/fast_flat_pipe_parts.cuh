@@ -50,11 +50,24 @@ typedef struct __align__(16) tb_pipe_verdict
 }
 tb_pipe_verdict;
 
+/* A token that is looked for: the mass of its row, and its position in the mass of a chunk of it. */
+typedef struct __align__(16) tb_pipe_draw
+{
+    uint64_t position, total;
+    uint32_t chunk, row; /* TB_PIPE_WRITTEN: nothing is left to do */
+    int32_t kept;
+    uint32_t status;
+    float maximum;
+    uint32_t equal; /* all tokens weigh the same */
+}
+tb_pipe_draw;
+
+#define TB_PIPE_WRITTEN 0xffffffffu
+
 template <int C> struct tb_pipe_shared {
     static constexpr bool DRAWS = true;
-    static constexpr int ROOM = 1;                  /* for a row, of what it takes */
-    static constexpr int EMPTIES = 1;               /* parts of it that are done with, one after the other */
-    static constexpr int WARPS = C * TB_PIPE_WARPS; /* of a row: its chunks */
+    static constexpr int ROOM = 1;                    /* for a row, of what it takes */
+    static constexpr int WARPS = C * TB_PIPE_WARPS;   /* of a row: its chunks */
     static constexpr int LOOKS = C * TB_PIPE_LOOKERS; /* words that a row's maximum is the greatest of */
     static_assert(TB_PIPE_KNOWN == 32, "a row a lane");
     static constexpr int DRAWN = TB_PIPE_KNOWN / C; /* rows that wait for a block to draw them */
@@ -71,10 +84,13 @@ template <int C> struct tb_pipe_shared {
     tb_pipe_verdict verdict[TB_PIPE_RING];
     uint2 drawn[DRAWN];     /* key of the maximum, status */
     uint32_t placed, known; /* numbers of rows */
+    tb_pipe_draw last;      /* of the row that the block draws last */
+    uint64_t group_mass[32];
     /* mbarriers; setting one up takes some 50 clocks, so they are few */
     uint64_t mail_maximum[TB_PIPE_RING], decided[TB_PIPE_RING], mail_mass[DRAWN],
         free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
-    uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[EMPTIES][TB_PIPE_SLOTS];
+    uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[TB_PIPE_SLOTS];
+    uint64_t handed, groups_weighed;
 };
 
 /* Waits for what the block's own threads, or its copies, have done. */
@@ -110,11 +126,17 @@ TB_DEV void tb_wait_row(uint32_t *count, uint32_t i)
 #endif
 }
 
-/* By one thread: a copy of whole vectors to shared memory, which `box` counts. */
-TB_DEV void tb_copy_in(void *to, const void *from, uint32_t bytes, uint64_t *box)
+/* By one thread: a copy of whole vectors to shared memory, which `box` counts; the thread arrives there, or
+ * will later. */
+TB_DEV void tb_copy_in(void *to, const void *from, uint32_t bytes, uint64_t *box, bool arrives = true)
 {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-    tb_mail_expect(box, bytes);
+    if (arrives)
+        tb_mail_expect(box, bytes);
+    else
+        asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(tb_shared_address(box)),
+                     "r"(bytes)
+                     : "memory");
     if (!bytes) return;
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(

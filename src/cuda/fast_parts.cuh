@@ -99,57 +99,52 @@ TB_DEV void tb_weigh(float t, uint32_t *high, uint32_t *low)
     tb_weigh_scaled(t, 1.0f, high, low);
 }
 
-/* The sum of a thread's weights: fewer than 4096 of them. Where doubles are as cheap as two other
- * instructions, one takes them up: between 4096 and 8192 its last bit is 2^-40, so adding e, rounded towards
- * zero, adds floor(e * 2^40). */
-#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)
-#define TB_DOUBLE_SUMS 1
-#else
-#define TB_DOUBLE_SUMS 0
-#endif
+/* The sum of a thread's weights, fewer than 4096 of them: two of them at a time, as E(t), or as u and u2 of
+ * tb_weigh_scaled with the step -64. */
+template <class Sum> TB_DEV void tb_add_weights(Sum &sum, float u, float u2)
+{
+    sum.add_powers(tb_power_of_two(u, -64.0f), tb_power_of_two(u2, -64.0f));
+}
 
-struct tb_weight_sum {
-#if TB_DOUBLE_SUMS
+/* In doubles, where these are half as fast as floats: between 4096 and 8192 the last bit of one is 2^-40, so
+ * adding e, rounded towards zero, adds floor(e * 2^40). */
+struct tb_double_sum {
     double even, odd;
-#else
-    uint32_t high, low, count;
-#endif
     TB_MEMBER void clear()
     {
-#if TB_DOUBLE_SUMS
         even = odd = 4096.0;
-#else
-        high = low = count = 0;
-#endif
     }
-    /* Both of two weights, of u and u2 as in tb_weigh_scaled with the step -64. */
-    TB_MEMBER void add(float u, float u2)
-    {
-        add_powers(tb_power_of_two(u, -64.0f), tb_power_of_two(u2, -64.0f));
-    }
-    /* The same of their E(t). */
     TB_MEMBER void add_powers(float e, float e2)
     {
-#if TB_DOUBLE_SUMS
         even = __dadd_rz(even, (double)e);
         odd = __dadd_rz(odd, (double)e2);
-#else
+    }
+    TB_MEMBER uint64_t total() const
+    {
+        return (uint64_t)(__double_as_longlong(even) - __double_as_longlong(4096.0)) +
+               (uint64_t)(__double_as_longlong(odd) - __double_as_longlong(4096.0));
+    }
+};
+
+/* In two digits. */
+struct tb_digit_sum {
+    uint32_t high, low, count;
+    TB_MEMBER void clear()
+    {
+        high = low = count = 0;
+    }
+    TB_MEMBER void add_powers(float e, float e2)
+    {
         uint32_t h, l, h2, l2;
         tb_split_power(e, &h, &l);
         tb_split_power(e2, &h2, &l2);
         high += h + h2;
         low += l + l2;
         count += 2;
-#endif
     }
     TB_MEMBER uint64_t total() const
     {
-#if TB_DOUBLE_SUMS
-        return (uint64_t)(__double_as_longlong(even) - __double_as_longlong(4096.0)) +
-               (uint64_t)(__double_as_longlong(odd) - __double_as_longlong(4096.0));
-#else
         return tb_join(high - TB_HIGH_BIAS * count, low - TB_LOW_BIAS * count);
-#endif
     }
 };
 

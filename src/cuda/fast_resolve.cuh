@@ -26,20 +26,25 @@ TB_DEV tb_fast_token tb_load_token(const tb_fast_token *at)
 /*
  * All pairs of up to TB_FEW tokens, by the block's finishers: each warp compares its share of the list with
  * all of it, ROUNDS tokens a lane, so that a token read from shared memory, which costs four cycles, serves
- * them all. Of the tokens that are greater by (key, `ties` of the index, the lower one first) the masses are
- * added, and `count` in the bits above 2^48 for each.
+ * them all. What is found of a token is one number: the mass of the tokens that are greater by (key, `ties`
+ * of the index, the lower one first), less than 2^48; from bit 48 their count; from bit 56 the count of the
+ * tokens of lower index. The list is read up to its length rounded up to TB_PAIR_STEP.
  */
-#define TB_PAIR_COUNT 48
+#define TB_PAIR_GREATER 48
+#define TB_PAIR_LOWER 56
 #define TB_PAIR_STEP 16
 
 template <int ROUNDS>
-TB_DEV void tb_pair_share(const tb_fast_token *list, int n, uint32_t ties, uint32_t count, uint64_t *pairs)
+TB_DEV void tb_pair_share(const tb_fast_token *list, int n, uint32_t ties, uint64_t *pairs)
 {
+    static_assert(TB_FEW < 1 << (TB_PAIR_LOWER - TB_PAIR_GREATER), "counts of a byte");
     const int lane = (int)tb_lane(), warp = (int)tb_warp();
     uint64_t mine[ROUNDS], sum[ROUNDS];
+    uint32_t index[ROUNDS];
 #pragma unroll
     for (int i = 0; i < ROUNDS; i++) {
-        mine[i] = (uint64_t)list[lane + i * 32].key << 32 | (~list[lane + i * 32].index & ties);
+        index[i] = list[lane + i * 32].index;
+        mine[i] = (uint64_t)list[lane + i * 32].key << 32 | (~index[i] & ties);
         sum[i] = 0;
     }
 #pragma unroll 1
@@ -49,9 +54,12 @@ TB_DEV void tb_pair_share(const tb_fast_token *list, int n, uint32_t ties, uint3
             const tb_fast_token token = tb_load_token(&list[j + e]);
             const uint64_t other = (uint64_t)token.key << 32 | (~token.index & ties);
             const bool there = j + e < n;
-            const uint64_t weight = token.weight + ((uint64_t)count << TB_PAIR_COUNT);
+            const uint64_t weight = token.weight + ((uint64_t)1 << TB_PAIR_GREATER);
 #pragma unroll
-            for (int i = 0; i < ROUNDS; i++) sum[i] += there && other > mine[i] ? weight : 0;
+            for (int i = 0; i < ROUNDS; i++) {
+                sum[i] += there && other > mine[i] ? weight : 0;
+                sum[i] += there && token.index < index[i] ? (uint64_t)1 << TB_PAIR_LOWER : 0;
+            }
         }
     }
 #pragma unroll
@@ -60,81 +68,122 @@ TB_DEV void tb_pair_share(const tb_fast_token *list, int n, uint32_t ties, uint3
 
 /* A barrier must follow. */
 static __device__ __noinline__ void tb_pair_all(const tb_fast_token *list, int n, uint32_t ties,
-                                                uint32_t count, uint64_t *pairs)
+                                                uint64_t *pairs)
 {
     if (n <= 32)
-        tb_pair_share<1>(list, n, ties, count, pairs);
+        tb_pair_share<1>(list, n, ties, pairs);
     else if (n <= 64)
-        tb_pair_share<2>(list, n, ties, count, pairs);
+        tb_pair_share<2>(list, n, ties, pairs);
     else
-        tb_pair_share<3>(list, n, ties, count, pairs);
-}
-
-/* What all warps found of token `at`: *mass and the count. */
-TB_DEV uint32_t tb_pair_sum(const uint64_t *pairs, int at, uint64_t *mass)
-{
-    uint64_t sum = 0;
-#pragma unroll
-    for (int i = 0; i < TB_FINISHERS / 32; i++) sum += pairs[i * TB_FEW + at];
-    *mass = sum & (((uint64_t)1 << TB_PAIR_COUNT) - 1);
-    return (uint32_t)(sum >> TB_PAIR_COUNT);
+        tb_pair_share<3>(list, n, ties, pairs);
 }
 
 /* What a thread knows of the token of its number when all pairs have met. */
 typedef struct tb_fast_rank {
     tb_fast_token token;
-    bool has; /* there is one */
-    uint32_t greater;
-    uint64_t above; /* count and mass of the greater ones */
+    bool has;                /* there is one */
+    uint32_t greater, lower; /* tokens that are greater; that are of lower index */
+    uint64_t above;          /* mass of the greater ones */
 } tb_fast_rank;
 
 TB_DEV tb_fast_rank tb_rank_of(const tb_fast_token *list, int n, const uint64_t *pairs)
 {
-    tb_fast_rank r = {{0, 0, 0}, (int)threadIdx.x < n, 0, 0};
+    tb_fast_rank r = {{0, 0, 0}, (int)threadIdx.x < n, 0, 0, 0};
     if (!r.has) return r;
     r.token = list[threadIdx.x];
-    r.greater = tb_pair_sum(pairs, threadIdx.x, &r.above);
+    uint64_t sum = 0;
+#pragma unroll
+    for (int i = 0; i < TB_FINISHERS / 32; i++) sum += pairs[i * TB_FEW + threadIdx.x];
+    r.above = sum & (((uint64_t)1 << TB_PAIR_GREATER) - 1);
+    r.greater = (uint32_t)(sum >> TB_PAIR_GREATER) & ((1u << (TB_PAIR_LOWER - TB_PAIR_GREATER)) - 1);
+    r.lower = (uint32_t)(sum >> TB_PAIR_LOWER);
     return r;
 }
 
-/* A token in the list of the kept ones, which are compared by index: ~index, key, and in its weight a count.
- */
-TB_DEV tb_fast_token tb_kept_token(const tb_fast_token &token)
+/* A token in the list in order of the index, where what is not kept weighs nothing and a kept one counts one
+ * from bit 48. */
+TB_DEV tb_fast_token tb_ordered_token(const tb_fast_token &token, bool kept)
 {
-    tb_fast_token kept = {~token.index, token.key, token.weight | (uint64_t)1 << TB_PAIR_COUNT};
-    return kept;
+    tb_fast_token ordered = {token.key, token.index,
+                             kept ? token.weight | (uint64_t)1 << TB_PAIR_GREATER : 0};
+    return ordered;
 }
 
-/* The draw among up to TB_FEW tokens, in s.pair those that are kept, of mass result.mass, and the outputs;
- * `scale` is 0 where all weigh the same. */
+/* Ids of the kept ones of the n tokens in s.pair. By one warp. */
 template <class S>
-TB_DEV void tb_draw_few(const tombola_call &call, int64_t row, tb_fast_result result, int n, float scale,
+static __device__ __noinline__ void tb_write_few_ids(const tombola_call &call, int64_t row, int n, int kept)
+{
+    const S &s = *(const S *)tb_fast_bytes;
+    const int lane = (int)tb_lane();
+    int32_t *ids = call.kept_ids + row * call.kept_capacity;
+    int before = 0;
+    for (int i = lane; i - lane < n; i += 32) {
+        const bool kept_here = i < n && s.pair[i].weight;
+        const uint32_t votes = __ballot_sync(TB_WHOLE_WARP, kept_here);
+        const int place = before + __popc(votes & ((1u << lane) - 1));
+        if (kept_here && place < call.kept_capacity) ids[place] = (int32_t)s.pair[i].index;
+        before += __popc(votes);
+    }
+    for (int64_t i = kept + lane; i < call.kept_capacity; i += 32) ids[i] = -1;
+}
+
+/* By one warp, of what is drawn from: the marked ones of many tokens, or of few those that weigh something.
+ */
+template <class S>
+static __device__ __noinline__ void tb_entropy_of_list(const tombola_call &call, int64_t row, bool many,
+                                                       int n, float scale, float maximum, uint64_t mass)
+{
+    const S &s = *(const S *)tb_fast_bytes;
+    tb_write_entropy(call, row, n, maximum, scale, mass, [&](int i, uint64_t *weight) {
+        const tb_fast_token token = many ? s.token[i] : s.pair[i];
+        *weight = many ? token.index & TB_KEPT ? token.weight : 0
+                       : token.weight & (((uint64_t)1 << TB_PAIR_GREATER) - 1);
+        return law_key_value(token.key);
+    });
+}
+
+/* The draw among the n tokens, up to TB_FEW, in s.pair, and the outputs; `scale` is 0 where all weigh the
+ * same. By one warp. */
+template <class S>
+TB_DEV void tb_draw_few(const tombola_call &call, int64_t row, uint32_t status, int n, float scale,
                         float maximum)
 {
     S &s = *(S *)tb_fast_bytes;
-    const int tid = threadIdx.x, kept = result.kept;
-    tb_pair_all(s.pair, kept, 0, 0, tb_pair_room(s));
-    const uint64_t position = law_draw_position(s.random, result.mass);
-    tb_finish_barrier();
-    if (tid < kept) {
-        const tb_fast_token token = s.pair[tid];
-        uint64_t before;
-        const uint32_t place = tb_pair_sum(tb_pair_room(s), tid, &before), index = ~token.key,
-                       key = token.index;
-        const uint64_t weight = token.weight & (((uint64_t)1 << TB_PAIR_COUNT) - 1);
-        if (before <= position && position - before < weight) {
-            result.token = (int32_t)index;
-            if (scale) result.t = law_exponent(law_key_value(key), maximum, scale);
-            if (call.ranks)
-                for (int j = 0; j < n; j++) result.rank += s.token[j].key >= key;
-            tb_fast_write(call, row, result);
-        }
-        if (call.kept_ids && place < call.kept_capacity)
-            call.kept_ids[row * call.kept_capacity + place] = (int32_t)index;
+    constexpr int EACH = (TB_FEW + 31) / 32;
+    constexpr uint64_t MASS = ((uint64_t)1 << TB_PAIR_GREATER) - 1;
+    const int first = (int)tb_lane() * EACH;
+    tb_fast_token token[EACH];
+    uint64_t sum = 0;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        token[i] = tb_load_token(&s.pair[first + i]);
+        if (first + i >= n) token[i].weight = 0;
+        sum += token[i].weight;
     }
-    if (call.kept_ids)
-        for (int64_t j = kept + tid; j < call.kept_capacity; j += TB_FINISHERS)
-            call.kept_ids[row * call.kept_capacity + j] = -1;
+    const uint64_t end = tb_warp_scan64(sum), all = __shfl_sync(TB_WHOLE_WARP, end, 31);
+    tb_fast_result result = {0, (int32_t)(all >> TB_PAIR_GREATER), 0, status, 0.0f, all & MASS};
+    const uint64_t position = law_draw_position(s.random, result.mass);
+    uint64_t before = end - sum;
+    bool drawn = false;
+    uint32_t key = 0;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const uint64_t from = before & MASS;
+        if (from <= position && position - from < (token[i].weight & MASS)) {
+            drawn = true;
+            result.token = (int32_t)token[i].index;
+            key = token[i].key;
+        }
+        before += token[i].weight;
+    }
+    if (drawn) {
+        if (scale) result.t = law_exponent(law_key_value(key), maximum, scale);
+        if (call.ranks)
+            for (int j = 0; j < n; j++) result.rank += s.token[j].key >= key;
+        tb_fast_write(call, row, result);
+    }
+    if (call.kept_ids) tb_write_few_ids<S>(call, row, n, result.kept);
+    if (call.entropy) tb_entropy_of_list<S>(call, row, false, n, scale, maximum, result.mass);
 }
 
 /* ---- many candidates ---- */
@@ -362,6 +411,16 @@ TB_DEV void tb_mark_kept(int n, const tb_bin_sums &sums, uint32_t greatest, floa
     }
 }
 
+/* The same as a function of its own, for kernels of 64 registers, which otherwise keep many values in local
+ * memory: that is far away, the multiprocessor's cache being shared memory. */
+template <class S>
+static __device__ __noinline__ void tb_mark_kept_apart(int n, const tb_bin_sums &sums, uint32_t greatest,
+                                                       float maximum, float bins, bool by_index, int shift,
+                                                       uint64_t target)
+{
+    tb_mark_kept<S>(n, sums, greatest, maximum, bins, by_index, shift, target);
+}
+
 /* Forgets what was marked, and counts the candidates' values again. */
 template <class S> TB_DEV void tb_unmark(int n, float maximum, float bins)
 {
@@ -406,22 +465,6 @@ static __device__ __noinline__ void tb_write_ids(const tombola_call &call, int64
         if (place < call.kept_capacity) ids[place] = (int32_t)(mine & ~TB_KEPT);
     }
     for (int64_t i = kept + tid; i < call.kept_capacity; i += TB_FINISHERS) ids[i] = -1;
-}
-
-/* By one warp, of what tb_draw_few or tb_draw_kept has drawn from. */
-template <class S>
-static __device__ __noinline__ void tb_entropy_of_list(const tombola_call &call, int64_t row, bool many,
-                                                       int n, float scale, float maximum,
-                                                       const tb_fast_result &result)
-{
-    const S &s = *(const S *)tb_fast_bytes;
-    tb_write_entropy(call, row, many ? n : result.kept, maximum, scale, result.mass,
-                     [&](int i, uint64_t *weight) {
-                         const tb_fast_token token = many ? s.token[i] : s.pair[i];
-                         *weight = many ? token.index & TB_KEPT ? token.weight : 0
-                                        : token.weight & (((uint64_t)1 << TB_PAIR_COUNT) - 1);
-                         return law_key_value(many ? token.key : token.index);
-                     });
 }
 
 /* The draw among the marked tokens, whose bins of indices, of 2^shift each, have these sums, and the outputs;

@@ -7,16 +7,15 @@
 #define TB_STREAM_C1_512R_BYTES 101504
 #define TB_STREAM_C1_512_BYTES 83712
 #define TB_STREAM_C1_256_BYTES 57216
-#define TB_STREAM_C2_512_BYTES 125568
-#define TB_STREAM_C4_256_BYTES 90624
-#define TB_STREAM_C8_256_BYTES 103168  /* and its share of the row */
-#define TB_STREAM_C16_256_BYTES 144384 /* likewise */
+#define TB_STREAM_C2_512_BYTES 125696
+#define TB_STREAM_C4_256_BYTES 90752
+#define TB_STREAM_C8_256_BYTES 103680  /* and its share of the row */
+#define TB_STREAM_C16_256_BYTES 145024 /* likewise */
 
 #define TB_LARGE_BYTES 101376 /* what a block can have on the smaller devices with clusters, 12.x */
 
 #define TB_FLAT_C1_512_BYTES 8832
 #define TB_FLAT_C8_256_BYTES 8832
-#define TB_FLAT_C16_256_BYTES 9088
 
 #define TB_PIPE_C2_BYTES 14208 /* each of these and what it has room for of its rows */
 #define TB_PIPE_C4_BYTES 16128
@@ -33,5 +32,11 @@
 #define TB_WHOLE_PIPE_C8_BYTES 12288
 #define TB_WHOLE_PIPE_C16_BYTES 18432
 #define TB_WHOLE_PIPE_WRITERS 4 /* warps that write */
+
+#define TB_FEW_PIPE_C2_BYTES 29312 /* of few kept tokens, likewise */
+#define TB_FEW_PIPE_C4_BYTES 30208
+#define TB_FEW_PIPE_C8_BYTES 34816
+#define TB_FEW_PIPE_FINISHERS 5 /* warps: one that mails, two that cut, two that fill the output */
+#define TB_FEW_PIPE_MOST_K 64
 
 #endif

@@ -6,6 +6,7 @@
 #define TB_CUDA_FAST_SHARED_CUH
 
 #include "fast_parts.cuh"
+#include "fast_turns.cuh"
 
 #define TB_FEW 96           /* so many candidates are ranked by comparing all pairs */
 #define TB_PAIRS 128        /* of more, so many tokens of a bin meet in pairs */
@@ -14,6 +15,7 @@
 #define TB_KEPT 0x80000000u /* marks the index of a token that is kept */
 #define TB_PARTS 16         /* in which a group's sum counts, of its maximum's weight */
 #define TB_MAX_GROUPS 16    /* of a thread */
+#define TB_LEFT_BOXES 6     /* mbarriers of the wide code */
 
 typedef struct __align__(16) tb_fast_token
 {
@@ -69,6 +71,26 @@ template <int NT> TB_DEV void tb_seek_barrier(void)
     asm volatile("bar.sync 2, %0;" ::"n"(NT - 32) : "memory");
 }
 
+/* Of all warps that read a row; a block's helping warp, which is beside them, does not take part. */
+template <int NT, bool HELPED> TB_DEV void tb_reader_barrier(void)
+{
+    if (HELPED)
+        asm volatile("bar.sync 3, %0;" ::"n"(NT) : "memory");
+    else
+        __syncthreads();
+}
+
+/* Of the same warps, when each has its sum: those that do not need the others' only say so. */
+template <int NT> TB_DEV void tb_sums_barrier(void)
+{
+    asm volatile("bar.sync 4, %0;" ::"n"(NT) : "memory");
+}
+
+template <int NT> TB_DEV void tb_sums_arrive(void)
+{
+    asm volatile("bar.arrive 4, %0;" ::"n"(NT) : "memory");
+}
+
 /* An mbarrier for what one thread tells others of its block, once. */
 TB_DEV void tb_told_init(uint64_t *told)
 {
@@ -110,10 +132,23 @@ TB_DEV bool tb_told_yet(uint64_t *told)
     return yes != 0;
 }
 
+/* Sets up the boxes of rows that are left, by one thread: words of all warps, of two exchanges; bins from all
+ * blocks, and to all; their lists; their counts. */
+template <int C, int WARPS> TB_DEV void tb_left_boxes(uint64_t *box)
+{
+    tb_mail_init(&box[0], WARPS);
+    tb_mail_init(&box[1], WARPS);
+    tb_mail_init(&box[2], 1);
+    tb_mail_init(&box[3], 1);
+    tb_mail_init(&box[4], C);
+    tb_mail_init(&box[5], 1);
+    tb_mail_init_done();
+}
+
 /* The verdict, from the finishers to the threads of their block that do not finish the row. */
 template <class S> TB_DEV void tb_tell_block(S &s, uint32_t verdict)
 {
-    if (threadIdx.x != 0) return;
+    if (threadIdx.x != 32) return;
     s.verdict = verdict;
     tb_tell(&s.told);
 }
@@ -151,36 +186,40 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     static constexpr int INTERVAL_WARP = WARPS - 1;        /* the one that works out the interval of p * Z */
     static constexpr bool ALONE = C == 1, HELPED = C >= 8; /* HELPED: a warp more reads the chain */
     static constexpr bool TELLS = HELPED || NT > TB_FINISHERS;
+    static constexpr bool TIGHT = ALONE && !(NT > TB_FINISHERS && CAUGHT); /* a thread has 64 registers */
+    static constexpr bool TURNS = ALONE && NT > TB_FINISHERS && !CAUGHT; /* a multiprocessor has two blocks */
     static constexpr int WORDS = C == 1 ? WARPS : C;    /* of what the row's warps or blocks said */
     static constexpr int CAPACITY = CAP, SEGMENT = SEG; /* candidates of the row, of one block */
     static constexpr int LIST = CAP;                    /* groups of a block */
     static constexpr int CATCH = CAUGHT;                /* vectors of a warp */
+    /* mbarriers: of the code for rows that are left, which has them here too; */
+    uint64_t left_mail[TB_LEFT_BOXES];
+    uint64_t mail_first, mail_sums, mail_second, mail_histogram[2], mail_verdict, mail_narrow;
+    /* and within the block: the verdict, or of blocks that have a warp more, the chain; and of these, that
+     * the folds are there, and the bound */
+    uint64_t told, told_folds, told_bound;
     tb_fast_token token[CAP];
     uint2 raw[C > 1 ? C *SEG : 1];                         /* value bits, index: C segments */
     alignas(16) float group[TB_MAX_GROUPS * NT];           /* maxima */
     uint4 caught[CAUGHT ? WARPS : 1][CAUGHT ? CAUGHT : 1]; /* each warp's vectors, and their numbers */
     uint32_t caught_vector[CAUGHT ? WARPS : 1][CAUGHT ? CAUGHT : 1];
-    uint32_t caught_count[WARPS], warp_length[WARPS];
+    uint32_t caught_count[WARPS];
     float caught_least[WARPS];    /* what is at least this was caught, if there was room */
     uint16_t list[LIST];          /* groups that are looked at again, or whose mass narrows the interval */
     tb_stream_bins bins[2];       /* of the candidates' values, of the kept ones' indices */
-    tb_fast_token pair[TB_PAIRS]; /* tokens that meet in pairs; few candidates: those that are kept */
+    tb_fast_token pair[TB_PAIRS]; /* tokens that meet in pairs; few candidates: all, in order of the index */
     uint64_t own_pair[C == 1 && !CAUGHT ? TB_FINISHERS / 32 : 1][C == 1 && !CAUGHT ? TB_FEW : 1];
     uint16_t pair_at[TB_PAIRS];                    /* their places among all candidates */
     tb_fast_warp warp[WARPS], word[C > 1 ? C : 1]; /* what each warp says; of each block */
-    alignas(16) float fold[FOLDS]; /* maxima rounded down, all different; -FLT_MAX and up: none */
-    union {
-        alignas(16) uint32_t group_count[256]; /* of a histogram's bins */
-        uint32_t fold_count[FOLDS];
-    };
+    alignas(16) float fold[FOLDS];         /* maxima rounded down, all different; -FLT_MAX and up: none */
+    alignas(16) uint32_t group_count[256]; /* of a histogram's bins */
+    alignas(16) uint32_t helper_count[HELPED ? FOLDS : 1];
     alignas(16) uint32_t group_count_all[C > 1 ? 256 : 1];
     tb_fast_chain chain;
     tb_stream_rule rule;
     tb_fast_slice slice;
+    tb_turns *turns; /* the block takes turns: where they are counted */
     uint64_t random;
-    uint64_t mail_first, mail_sums, mail_second, mail_histogram[2], mail_verdict, mail_narrow; /* mbarriers */
-    /* likewise, within the block: the verdict, or of blocks that have a warp more, the chain */
-    uint64_t told;
     uint4 histogram[2][C][C > 1 ? 32 : 1]; /* of every block, 8 counts of 16 bits a vector */
     uint4 narrow[C]; /* of each block: exact mass of the candidates' groups, and the binary64 of their f32
                         sums */
@@ -193,9 +232,15 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     double relative, unit;
     uint32_t listed[3];           /* tokens in s.pair: for the cut, twice, and for the draw */
     uint32_t rest_high, rest_low; /* sums, as they are needed */
-    uint32_t drawn_key, before_high, before_low, kept_high, kept_low, kept_count, ambiguous;
+    uint32_t drawn_key, before_high, before_low, ambiguous;
     unsigned long long depth_first, depth_last, base_mass;
     double own_taken;
+
+    /* Where the folds are counted: by a warp of its own beside other work, if there is one. */
+    TB_MEMBER uint32_t *fold_count()
+    {
+        return HELPED ? helper_count : group_count;
+    }
 
     /* The groups' sums, in parts of their maxima's weights, until the candidates need the memory. */
     TB_MEMBER uint16_t *group_parts()
@@ -204,12 +249,28 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
         return (uint16_t *)token;
     }
 
-    /* Frees the memory for other uses, by one thread, when all of the block are done with it. */
-    TB_MEMBER void close()
+    /* Sets up the mail, by one thread. */
+    TB_MEMBER void open()
     {
-        uint64_t *const boxes[] = {&mail_first,        &mail_sums,    &mail_second, &mail_histogram[0],
-                                   &mail_histogram[1], &mail_verdict, &mail_narrow};
-        for (uint64_t *box : boxes) tb_mail_close(box);
+        tb_mail_init(&mail_first, 1);
+        tb_mail_init(&mail_sums, 1);
+        tb_mail_init(&mail_second, C);
+        tb_mail_init(&mail_verdict, 1);
+        tb_mail_init(&mail_histogram[0], 1);
+        tb_mail_init(&mail_histogram[1], 1);
+        tb_mail_init(&mail_narrow, 1);
+        if (HELPED) {
+            tb_told_init(&told);
+            tb_told_init(&told_folds);
+            tb_told_init(&told_bound);
+        }
+        tb_mail_init_done();
+        tb_mail_expect(&mail_first, C * 8 + FOLDS * 4);
+        tb_mail_expect(&mail_sums, C * 8);
+        tb_mail_expect(&mail_verdict, 4);
+        tb_mail_expect(&mail_histogram[0], C * 512);
+        tb_mail_expect(&mail_histogram[1], C * 512);
+        tb_mail_expect(&mail_narrow, C * 16);
     }
 };
 

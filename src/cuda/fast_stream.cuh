@@ -26,39 +26,13 @@
 #ifndef TB_CUDA_FAST_STREAM_CUH
 #define TB_CUDA_FAST_STREAM_CUH
 
-#include "fast_bound.cuh"
 #include "fast_candidates.cuh"
+#include "fast_help.cuh"
 #include "fast_resolve.cuh"
 
-/* By one warp: the row's chain and its random bits. */
-template <class S>
-TB_DEV void tb_describe(const tb_cuda_params &params, int64_t row, S &s, bool chain, bool random)
-{
-    int64_t start, count;
-    const bool located = tb_fast_locate(params.call, row, &start, &count);
-    const int64_t slot = tb_gpu_slot(params.call, row);
-    if (chain) {
-        tb_fast_parse_here(params, located, slot, &s.chain);
-        __syncwarp();
-        if (tb_lane() == 0) s.rule = tb_make_rule(s.chain, (uint32_t)count);
-    }
-    if (random && tb_lane() == 0) s.random = tb_fast_random(params.call, row, slot);
-}
-
-/* The warp more that a block has that keeps its share of the row: its other warps have no time for this
- * while their only loads are under way. */
-template <int C, class S> TB_DEV void tb_stream_help(const tb_cuda_params &params)
-{
-    tb_cluster_arrive_relaxed<C>();
-    tb_wait_for_inputs();
-    tb_describe(params, blockIdx.x / C, *(S *)tb_fast_bytes, true, true);
-    tb_cluster_wait<C>();
-    if (tb_lane() == 0) tb_tell(&((S *)tb_fast_bytes)->told);
-}
-
-/* Ends with end(whether the row is left), by all threads of the row's blocks. */
-template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT, class END>
-TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
+/* Says whether the row is left, to all threads of its blocks. */
+template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT>
+TB_DEV bool tb_stream_row(const tb_cuda_params &params)
 {
     typedef tb_stream_shared<C, NT, CAP, SEG, CAUGHT> S;
     constexpr int WARPS = S::WARPS, FOLDS = S::FOLDS, FOLD_LANES = C * NT / FOLDS,
@@ -72,23 +46,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     const int64_t row = blockIdx.x / C;
     if (S::TELLS && !S::HELPED && tid == 96) tb_told_init(&s.told);
     if (C > 1) {
-        if (tid == 64) {
-            tb_mail_init(&s.mail_first, 1);
-            tb_mail_init(&s.mail_sums, 1);
-            tb_mail_init(&s.mail_second, C);
-            tb_mail_init(&s.mail_verdict, 1);
-            tb_mail_init(&s.mail_histogram[0], 1);
-            tb_mail_init(&s.mail_histogram[1], 1);
-            tb_mail_init(&s.mail_narrow, 1);
-            if (S::HELPED) tb_told_init(&s.told);
-            tb_mail_init_done();
-            tb_mail_expect(&s.mail_first, C * 8 + FOLDS * 4);
-            tb_mail_expect(&s.mail_sums, C * 8);
-            tb_mail_expect(&s.mail_verdict, 4);
-            tb_mail_expect(&s.mail_histogram[0], C * 512);
-            tb_mail_expect(&s.mail_histogram[1], C * 512);
-            tb_mail_expect(&s.mail_narrow, C * 16);
-        }
+        if (!S::HELPED && tid == 64) s.open();
         __syncwarp();
         tb_cluster_arrive_relaxed<C>(); /* that the other blocks run is known once this barrier is passed */
     }
@@ -124,7 +82,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             s.slice = slice;
             s.own_pushed = s.verdict = s.list_length = s.narrow_length = 0;
             s.own_first = 0xffffffffu;
-            s.before_high = s.before_low = s.kept_high = s.kept_low = s.kept_count = s.ambiguous = 0;
+            s.before_high = s.before_low = s.ambiguous = 0;
             s.listed[0] = s.listed[1] = s.listed[2] = s.rest_high = s.rest_low = 0;
             s.own_taken = s.base_mass = s.finished = 0;
         }
@@ -134,10 +92,15 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
 #pragma unroll
             for (int i = 0; i < words; i++) ((uint32_t *)s.bins)[tid + i * 256] = 0;
         }
-        if (lane == 0) s.caught_count[warp] = s.warp_length[warp] = 0;
+        if (lane == 0) s.caught_count[warp] = 0;
+        if (S::TURNS && tid == 32) {
+            tb_turns *turns = tb_takes_turns() ? tb_await_turn() : nullptr;
+            if (turns && !tiles) tb_end_turn(turns);
+            s.turns = turns;
+        }
         if (!STAGED) __syncthreads(); /* the slice, for the tiles at the ends */
         float c = 1.0f;
-        if (!STAGED) sums = tb_fast_needs_sums(params, slot, &c);
+        sums = (!STAGED || tiles > 1) && tb_fast_needs_sums(params, slot, &c);
         float top = -LAW_INF, group = -LAW_INF, reference = -2097152.0f, least = LAW_INF;
         double sum = 0.0;
         uint32_t status = 0;
@@ -152,6 +115,8 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         };
         __syncwarp();
         tb_cluster_wait<C>();
+        /* while the first loads are under way; what the block says of them orders it before all mail */
+        if (C > 1 && tid == 96) tb_left_boxes<C, WARPS>(s.left_mail);
 #pragma unroll 1
         for (uint32_t t = 0; t < tiles; t++, at += C * NT * U * 16) {
             uint4 v[U];
@@ -191,7 +156,9 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 top = fmaxf(top, group);
                 group = -LAW_INF;
             }
-            if (!STAGED && sums) add(v, m, t);
+            /* the next block's first tile is on its way by then */
+            if (S::TURNS && tid == 0 && t + 1 == tiles - (tiles > 1) && s.turns) tb_end_turn(s.turns);
+            if (sums && (!STAGED || t + 1 < tiles)) add(v, m, t);
         }
         if (!STAGED) { /* the warps that are done first have time for this */
             uint32_t turn = 0;
@@ -226,8 +193,11 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             s.warp[warp] = said;
             s.caught_least[warp] = least;
         }
-        __syncthreads();
-        if (S::HELPED) tb_told_wait(&s.told);
+        tb_reader_barrier<NT, S::HELPED>();
+        if (S::HELPED) {
+            if (tid == 64) tb_tell(&s.told_folds);
+            tb_told_wait(&s.told);
+        }
         if (C > 1) {
             if (warp == 0) {
                 tb_fast_warp said = s.warp[lane % WARPS];
@@ -239,18 +209,20 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             }
             if (STAGED) sums = s.chain.p_on, c = s.chain.scale;
             if (sums) { /* while that is under way */
-                if (STAGED)
-#pragma unroll 1
-                    for (uint32_t t = 0; t < tiles; t++) {
-                        uint4 v[U];
+                if (STAGED) {
+                    const uint32_t t = tiles - 1;
+                    uint4 v[U];
 #pragma unroll
-                        for (int j = 0; j < U; j++) v[j] = stage[(t * U + j) * NT + tid];
-                        add(v, s.group[t * NT + tid], t);
-                    }
+                    for (int j = 0; j < U; j++) v[j] = stage[(t * U + j) * NT + tid];
+                    if (tiles) add(v, s.group[t * NT + tid], t);
+                }
                 fixed = fix();
                 if (lane == 0) s.warp[warp].fixed = fixed;
-                __syncthreads();
-                if (warp == 0) {
+                if (warp == S::INTERVAL_WARP)
+                    tb_sums_barrier<NT>();
+                else
+                    tb_sums_arrive<NT>();
+                if (warp == S::INTERVAL_WARP) { /* the one that has time */
                     tb_fast_warp said = s.warp[lane % WARPS];
                     float r = tb_reference_exponent(law_key_value(tb_warp_max(said.key)), c);
                     float less = tb_reference_exponent(law_key_value(said.key), c) - r;
@@ -268,15 +240,8 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     const tb_fast_slice &slice = s.slice; /* read where it is used: registers are few */
     const tb_fast_chain &chain = s.chain;
     const uint32_t length = slice.length;
-    uint32_t greatest = 0, status = 0;
-#pragma unroll 1
-    for (int i = lane; i < S::WORDS; i += 32) {
-        const tb_fast_warp &said = C == 1 ? s.warp[i] : s.word[i];
-        greatest = max(greatest, said.key);
-        status |= said.status;
-    }
-    greatest = tb_warp_max(greatest);
-    status = tb_warp_or(status);
+    uint32_t status;
+    const uint32_t greatest = tb_greatest(s, &status);
     const float maximum = law_key_value(greatest);
     const float c = chain.scale;
     /* no block may end before all mail to it has come */
@@ -287,7 +252,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         if (leader)
             tb_fast_write_void(call, row, chain.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY, NT);
         sums_came();
-        return end(false);
+        return false;
     }
     const bool by_index = call.ties == TOMBOLA_TIES_INDEX, greedy = chain.greedy, flat = chain.flat;
     const int32_t k = s.rule.k;
@@ -305,7 +270,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                       !(p_whole && !(fabsf(maximum * c) < 0x1p20f && c > 0x1p-120f)));
     if (greatest == TB_KEY_POS_INF || !can) {
         sums_came();
-        return end(true);
+        return true;
     }
     const bool needs_estimate = p_whole && !all && !greedy;
     if (warp == S::INTERVAL_WARP) {
@@ -321,10 +286,14 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         }
     } else {
         /* ---- the bound ---- */
-        float bound = TB_LEAST, bound_w = w ? tb_least_value(maximum, c, (float)w) : TB_LEAST;
-        if (greedy) {
+        float bound = TB_LEAST, bound_w = tb_least_of(w, maximum, c);
+        const bool by_folds = !greedy && !all && k <= TB_FOLD_K;
+        const bool told = S::HELPED && by_folds; /* by the helping warp */
+        if (told) {
+            tb_told_wait(&s.told_bound);
+        } else if (greedy) {
             bound = maximum;
-        } else if (!all && k <= TB_FOLD_K) {
+        } else if (by_folds) {
             if (warp == 0) bound = fmaxf(bound_w, tb_bound_by_folds(s, (uint32_t)k));
         } else if (!all && (k != TB_OFF || p_whole)) {
             float wanted = LAW_INF, share = 1.0f;
@@ -333,8 +302,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 float estimate = (float)(relative * unit);
                 /* all tokens of less weight than (1 - p) * Z / n weigh less than (1 - p) * Z together */
                 share = (1.0f - fmaxf(chain.p, 0.0f)) * estimate / (float)length;
-                /* and some of what is less than the bound, as it is in the groups' sums */
-                wanted = estimate * 0x1p-40f * (0.25f + 0.75f * fmaxf(chain.p, 0.0f));
+                wanted = tb_wanted_mass(estimate, chain.p);
             }
             uint32_t lowest = TB_KEY_POS_INF;
             for (int i = lane; i < FOLDS; i += 32) {
@@ -344,7 +312,9 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             lowest = tb_warp_min(lowest) & ~(uint32_t)(FOLDS - 1);
             float least =
                 lowest >= TB_KEY_LEAST_LOGIT && lowest < TB_KEY_POS_INF ? law_key_value(lowest) : maximum;
-            if (p_whole) { /* first by what is greater than that, which most rows do with */
+            if (k > S::CAPACITY && !w && tb_hopeless(s, maximum, c, wanted)) {
+                bound = LAW_INF;
+            } else if (p_whole) { /* first by what is greater than that, which most rows do with */
                 least = fmaxf(least, bound_w);
                 bound = tb_bound_by_histogram<C, NT, 0, S>(maximum, least, c, maxima, k, wanted, group_shift);
                 if (bound == -LAW_INF) least = fmaxf(tb_least_value(maximum, c, fmaxf(share, 1.0f)), bound_w);
@@ -363,12 +333,10 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
             for (int i = lane; i < FOLDS; i += 32) lowest = fminf(lowest, s.fold[i]);
             bound = __all_sync(TB_WHOLE_WARP, lowest >= bound_w) && w ? LAW_INF : bound_w;
         }
-        if (tid == 0) {
-            s.bound = bound;
-            s.bound_w = bound_w;
-            s.value_bins = tb_value_bins(maximum, bound, c);
+        if (!told) {
+            if (tid == 0) tb_tell_bound(s, bound, bound_w, maximum, c);
+            tb_seek_barrier<NT>();
         }
-        tb_seek_barrier<NT>();
         bound = s.bound;
         const float bins = s.value_bins;
 
@@ -379,19 +347,21 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         const bool own = caught(warp), shared = caught(S::INTERVAL_WARP);
         if (CAUGHT) tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy, maximum, c, flat, bins);
         const uint32_t warps = __ballot_sync(TB_WHOLE_WARP, lane < WARPS && !caught(lane % WARPS));
-        if (warps)
-            tb_push_groups<dtype, C, NT, U, STAGED>(s, stage, rank, bound, tiles, group_shift, warps, greedy,
-                                                    maximum, c, flat, bins);
+        if (STAGED)
+            tb_push_staged<dtype, C, NT, U>(s, stage, rank, bound, tiles, greedy);
+        else if (warps)
+            tb_push_groups<dtype, C, NT, U>(s, rank, bound, tiles, group_shift, warps, greedy, maximum, c,
+                                            flat, bins);
     }
-    __syncthreads();
+    tb_reader_barrier<NT, S::HELPED>();
     const float bound = s.bound, bound_w = s.bound_w;
     if (bound == LAW_INF) { /* all blocks see that too */
         sums_came();
-        return end(true);
+        return true;
     }
     /* the shuffle tells the compiler that a warp goes one way */
     if (NT > TB_FINISHERS && __shfl_sync(TB_WHOLE_WARP, warp, 0) >= TB_FINISHERS / 32)
-        return end(tb_await_verdict<C>(s, leader));
+        return tb_await_verdict<C>(s, leader);
     if (C > 1 && tid == 0) {
         uint32_t sent = greedy ? 0u : min(s.own_pushed, (uint32_t)S::SEGMENT);
         tb_mail_expect_at(&s.mail_second, 0, sent * 8 + 8);
@@ -401,21 +371,22 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
     if (!leader) {
         tb_mail_await(&s.mail_verdict);
         const uint32_t verdict = s.verdict;
-        if (verdict != TB_ROW_NARROWED) return end(verdict == TB_ROW_LEFT);
+        if (verdict != TB_ROW_NARROWED) return verdict == TB_ROW_LEFT;
         if (tid == 0) tb_mail_expect(&s.mail_first, 4);
         tb_narrow<dtype, C, NT, U, STAGED, S>(stage, maximum, bound);
         tb_mail_wait(&s.mail_first, 1);
-        return end(s.last_verdict == TB_ROW_LEFT);
+        return s.last_verdict == TB_ROW_LEFT;
     }
 
     /* ---- the leader resolves ---- */
     if (C > 1) tb_mail_await(&s.mail_second);
     auto tell = [&](uint32_t verdict, bool again) {
-        if (C > 1 && tid > 0 && tid < C) {
+        const int to = tid - 32; /* the first warp has the draw to do */
+        if (C > 1 && to > 0 && to < C) {
             if (again) /* all of the block have seen the first filling of this box */
-                tb_mail_4(&s.last_verdict, tid, verdict, &s.mail_first);
+                tb_mail_4(&s.last_verdict, to, verdict, &s.mail_first);
             else
-                tb_mail_4(&s.verdict, tid, verdict, &s.mail_verdict);
+                tb_mail_4(&s.verdict, to, verdict, &s.mail_verdict);
         }
         if (NT > TB_FINISHERS && verdict != TB_ROW_NARROWED) tb_tell_block(s, verdict);
     };
@@ -444,7 +415,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 for (int64_t i = tid; i < call.kept_capacity; i += TB_FINISHERS)
                     call.kept_ids[row * call.kept_capacity + i] = i ? -1 : (int32_t)first;
         }
-        return end(!greedy);
+        return !greedy;
     }
     const bool many = n > TB_FEW;
     /* for a k nothing need be known of the candidates' mass, unless they have all of the row's */
@@ -489,7 +460,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
 #pragma unroll 1
     while (!undecided) {
         if (!many) {
-            tb_pair_all(s.token, n, by_index ? ~0u : 0u, 1, tb_pair_room(s));
+            tb_pair_all(s.token, n, by_index ? ~0u : 0u, tb_pair_room(s));
             tb_finish_barrier();
             const tb_fast_rank mine = tb_rank_of(s.token, n, tb_pair_room(s));
             const uint64_t weight = mine.token.weight;
@@ -500,24 +471,16 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
                 tb_finish_barrier();
                 target_low = target_high = law_top_p_target(chain.p, tb_join(s.before_high, s.before_low));
             }
-            bool stays = in_before && mine.greater < k_a && weight >= chain.w_after;
+            const bool stays = in_before && mine.greater < k_a && weight >= chain.w_after;
             if (stays && mine.above >= target_low && mine.above < target_high) s.ambiguous = 1;
-            stays = stays && mine.above < target_low;
-            tb_add_digits(&s.kept_high, &s.kept_low, stays ? tb_high_digit(weight) : 0u,
-                          stays ? tb_low_digit(weight) : 0u);
-            const uint32_t votes = __ballot_sync(TB_WHOLE_WARP, stays);
-            if (votes) {
-                uint32_t to = 0;
-                if (lane == 0) to = tb_shared_add(&s.kept_count, (uint32_t)__popc(votes));
-                to = __shfl_sync(TB_WHOLE_WARP, to, 0) + __popc(votes & ((1u << lane) - 1));
-                if (stays) s.pair[to] = tb_kept_token(mine.token);
-            }
+            if (mine.has) s.pair[mine.lower] = tb_ordered_token(mine.token, stays && mine.above < target_low);
             tb_finish_barrier();
-            mass = tb_join(s.kept_high, s.kept_low);
-            kept = s.kept_count;
             undecided = s.ambiguous;
         } else {
-            tb_mark_kept<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
+            if (S::TIGHT)
+                tb_mark_kept_apart<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
+            else
+                tb_mark_kept<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
             bin_sums = tb_sum_bins(s.bins[1]);
             mass = tb_mass_of(bin_sums.total);
             kept = tb_count_of(bin_sums.total);
@@ -530,7 +493,7 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         undecided = false;
         tb_finish_barrier();
         tell(TB_ROW_NARROWED, false);
-        if (tid == 0) s.kept_high = s.kept_low = s.kept_count = s.ambiguous = 0;
+        if (tid == 0) s.ambiguous = 0;
         if (many) {
             tb_unmark<S>(n, maximum, bins);
             bin_sums = tb_sum_bins(s.bins[0]);
@@ -555,17 +518,18 @@ TB_DEV void tb_stream_row(const tb_cuda_params &params, const END &end)
         target_high = law_top_p_target(chain.p, high);
     }
     tell(undecided ? TB_ROW_LEFT : TB_ROW_DONE, narrowed);
-    if (undecided) return end(true);
+    if (undecided) return true;
 
     /* ---- the draw ---- */
-    const tb_fast_result result = {0, (int32_t)kept, 0, status, 0.0f, mass};
-    if (many)
+    if (many) {
+        const tb_fast_result result = {0, (int32_t)kept, 0, status, 0.0f, mass};
         tb_draw_kept<S>(call, row, result, n, bin_sums, shift, flat ? 0.0f : c, maximum);
-    else
-        tb_draw_few<S>(call, row, result, n, flat ? 0.0f : c, maximum);
-    if (call.entropy && warp == 0)
-        tb_entropy_of_list<S>(call, row, many, n, flat ? 0.0f : c, maximum, result);
-    end(false);
+        if (call.entropy && warp == 0)
+            tb_entropy_of_list<S>(call, row, true, n, flat ? 0.0f : c, maximum, mass);
+    } else if (warp == 0) {
+        tb_draw_few<S>(call, row, status, n, flat ? 0.0f : c, maximum);
+    }
+    return false;
 }
 
 #endif

@@ -16,7 +16,7 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
 {
     S &s = *(S *)tb_fast_bytes;
     const tb_fast_warp *said = S::ALONE ? s.warp : s.word;
-    tb_wide_known known = {0, 0, 0.0f, 0.0f, false, false, false};
+    tb_wide_known known = {0, 0, 0.0f, 0.0f, false, false, 0.0f, false};
     uint32_t lowest = TB_KEY_POS_INF;
 #pragma unroll 1
     for (int i = (int)tb_lane(); i < S::WORDS; i += 32) {
@@ -31,6 +31,7 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
         if (key >= TB_KEY_LEAST_LOGIT + S::FOLDS) lowest = min(lowest, key);
     }
     lowest = tb_warp_min(lowest);
+    const tb_fast_slice slice = s.slice;
     const tb_fast_chain chain = s.chain;
     const uint64_t random = s.random;
     const float maximum = law_key_value(known.greatest);
@@ -44,34 +45,35 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
     const float spread = lowest < TB_KEY_POS_INF ? law_key_value(known.greatest & ~(S::FOLDS - 1u)) -
                                                        law_key_value(lowest & ~(S::FOLDS - 1u))
                                                  : 0.0f;
+    known.spread = spread;
     known.least = maximum;
     if (known.estimated)
         known.least = tb_least_value(
             maximum, chain.scale,
-            fmaxf(1.0f, (1.0f - fmaxf(chain.p, 0.0f)) * (float)(relative * unit) / (float)s.slice.length));
+            fmaxf(1.0f, (1.0f - fmaxf(chain.p, 0.0f)) * (float)(relative * unit) / (float)slice.length));
     known.seek_least = spread > 0.0f && !(known.estimated && maximum - known.least < 8.0f * spread);
     /* all folds have the greatest value, so 128 tokens or more; or only +inf counts */
     known.at_top = known.greatest == TB_KEY_POS_INF ||
                    (spread <= 0.0f && (min(chain.k_before, chain.k_after) <= S::FOLDS ||
-                                       known.relative > 0.99f * (float)s.slice.length));
+                                       known.relative > 0.99f * (float)slice.length));
     __syncthreads(); /* the block is done with what it held */
-    if (threadIdx.x == 0) {
-        if (!S::ALONE) s.close();
-        if (S::TELLS) tb_told_close(&s.told);
-    }
-    WIDE::go_on(params, row, chain, random, known);
+    WIDE::go_on(params, row, slice, chain, random, known);
 }
 
 template <int dtype, int C, int NT, int U, bool STAGED, int CAP, int SEG, int CAUGHT, int LIST>
 TB_DEV void tb_stream_kernel(const tb_cuda_params &params)
 {
     typedef tb_stream_shared<C, NT, CAP, SEG, CAUGHT> S;
-    typedef tb_wide_row<dtype, C, NT, U / 2, LIST> WIDE;
+    constexpr size_t stage = STAGED ? (sizeof(S) + 127) / 128 * 128 : 0;
+    typedef tb_wide_row<dtype, C, NT, U / 2, LIST, stage> WIDE;
     static_assert(STAGED == S::HELPED, "");
+    /* Other blocks mail to a row that is left as soon as they know: where nothing is needed by then. */
+    static_assert(C == 1 || (offsetof(typename WIDE::shared, mail) == offsetof(S, left_mail) &&
+                             offsetof(typename WIDE::shared, sample) <= offsetof(S, caught)),
+                  "");
     if (STAGED && threadIdx.x >= NT) return tb_stream_help<C, S>(params);
-    tb_stream_row<dtype, C, NT, U, STAGED, CAP, SEG, CAUGHT>(params, [&](bool left) {
-        if (left) tb_stream_go_on<S, WIDE>(params, blockIdx.x / C);
-    });
+    if (tb_stream_row<dtype, C, NT, U, STAGED, CAP, SEG, CAUGHT>(params))
+        tb_stream_go_on<S, WIDE>(params, blockIdx.x / C);
 }
 
 #define TB_JOIN2(a, b) a##b
@@ -86,7 +88,9 @@ TB_DEV void tb_stream_kernel(const tb_cuda_params &params)
     static_assert(                                                                                           \
         (sizeof(tb_stream_shared<blocks, threads, capacity, segment, caught>) + 127) / 128 * 128 <= bytes,   \
         "plan.c");                                                                                           \
-    static_assert(tb_wide<TB_KERNEL_DTYPE, blocks, threads, vectors / 2, list>::BYTES <= bytes, "plan.c");
+    static_assert(sizeof(typename tb_wide<TB_KERNEL_DTYPE, blocks, threads, 1, list, staged>::shared) <=     \
+                      bytes,                                                                                 \
+                  "plan.c");
 
 /* Candidates are caught during the pass, in so much room, where reading groups again would cost more than
  * that does: where blocks have a multiprocessor to themselves and many tiles, or where four share one. */
@@ -99,11 +103,11 @@ TB_KERNEL(c1_512r, 1, 512, 1, TB_TILE, false, 2048, 2048, 75, 8000, TB_STREAM_C1
 TB_KERNEL(c1_512, 1, 512, 2, TB_TILE, false, 2048, 2048, 0, 8000, TB_STREAM_C1_512_BYTES)
 TB_KERNEL(c1_256, 1, 256, 4, TB_TILE, false, 1024, 1024, 92, 5200, TB_STREAM_C1_256_BYTES)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-TB_KERNEL(c4_256, 4, 256, 2, TB_TILE, false, 2048, 768, 0, 2048, TB_STREAM_C4_256_BYTES)
+TB_KERNEL(c4_256, 4, 256, 2, TB_TILE, false, 2048, 768, 0, 1280, TB_STREAM_C4_256_BYTES)
 #endif
 #else
 TB_KERNEL(c2_512, 2, 512, 1, TB_TILE, false, 2048, 1536, 64, 4000, TB_STREAM_C2_512_BYTES)
-TB_KERNEL(c8_256, 8, 256, 1, TB_TILE, true, 2048, 512, 0, 1024, TB_STREAM_C8_256_BYTES)
+TB_KERNEL(c8_256, 8, 256, 1, TB_TILE, true, 2048, 512, 0, 640, TB_STREAM_C8_256_BYTES)
 TB_KERNEL(c16_256, 16, 256, 1, TB_TILE, true, 2048, 512, 0, 512, TB_STREAM_C16_256_BYTES)
 static_assert(TB_STREAM_C2_512_BYTES > TB_LARGE_BYTES && TB_STREAM_C8_256_BYTES > TB_LARGE_BYTES &&
                   TB_STREAM_C16_256_BYTES > TB_LARGE_BYTES,

@@ -27,11 +27,13 @@ typedef struct tb_wide_known {
     float relative, least;     /* see describe() */
     bool estimated;            /* `relative` is known */
     bool seek_least;           /* `least` is not: look in a sample of the row */
+    float spread;              /* between the folds' maxima */
     bool at_top;               /* the boundary seems to be among the equals of the greatest token */
 } tb_wide_known;
 
-template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP> {
-    typedef tb_wide_draw<dtype, C, NT, U, CAP> W;
+template <int dtype, int C, int NT, int U, int CAP, size_t STAGE>
+struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
+    typedef tb_wide_draw<dtype, C, NT, U, CAP, STAGE> W;
     typedef typename W::shared shared;
     typedef typename W::chunk chunk;
     static constexpr int WARPS = W::WARPS, ROW_WARPS = W::ROW_WARPS, width = W::width;
@@ -63,9 +65,10 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
     }
 
     /* A row that has been described. */
-    static TB_MEMBER void serve(const tb_cuda_params &params, int64_t row, uint32_t &words, uint32_t &bins)
+    static TB_MEMBER void serve(const tb_cuda_params &params, int64_t row)
     {
         shared &s = W::all();
+        uint32_t words = 0, bins = 0, lists = 0, counts = 0; /* exchanges of each kind so far */
         const tombola_call &call = params.call;
         const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
         const uint32_t length = s.slice.length;
@@ -109,8 +112,15 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                 bracket = {most, most};
             } else if (limited) {
                 const bool known = before || estimated;
-                const float mass = before ? (float)kept_mass * 0x1p-40f : known ? s.relative : -1.0f;
-                bracket = W::guess(bottom, most, k, has_p, true, mass * (1.0f - fmaxf(s.chain.p, 0.0f)));
+                const float mass = before  ? (float)kept_mass * 0x1p-40f
+                                   : known ? s.relative
+                                           : -1.0f,
+                            below = mass * (1.0f - fmaxf(s.chain.p, 0.0f));
+                if (!W::COUNTED)
+                    bracket = W::guess(bottom, most, k, has_p, true, below);
+                else if (known || !has_p)
+                    bracket =
+                        W::guess_counted(bottom, most, k, has_p ? mass - below : LAW_INF, counts++, words);
             }
             float lowest = bottom; /* the boundary is at least here, and */
             float ceiling = most;  /* at most here; count and mass of the greater ones: */
@@ -127,19 +137,26 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                           least_shift = by_index ? 0 : LAW_INDEX_BITS;
                 int shift = max(least_shift, spread - 8);
                 if (tid == 0) s.pushed = 0;
-                if (tid < W::PIECES * WARPS) s.drop_high[tid] = s.drop_low[tid] = s.drop_count[tid] = 0;
+                if (tid < W::ROW_PIECES) s.drop_high[tid] = s.drop_low[tid] = s.drop_count[tid] = 0;
                 __syncthreads();
                 W::look(low, limited ? high : -LAW_INF, collect, words);
                 uint4 bin = make_uint4(0, 0, 0, 0);
                 uint32_t in_list = 0, before_bin = 0;
                 uint64_t in_list_mass = 0, mass_before_bin = 0;
+                bool good = false;
                 if (C == 1 || collect) __syncthreads();
-                if (collect) W::fill_list(low_place, top_place, shift, by_index);
+                /* once all words have come the other blocks are done with the list before this one */
+                if (lists && collect) W::await_all(words);
+                if (collect) {
+                    W::send_list();
+                    good = W::receive_list(lists++);
+                    if (good) bin = W::sum_list(low_place, top_place, shift, by_index);
+                }
                 word = W::await(words++);
                 if (warp == 0) {
                     tb_wide_sums sum = {0, 0, target, 0, 0};
 #pragma unroll
-                    for (int i = lane; i < TB_WIDE_PIECES; i += 32) {
+                    for (int i = lane; i < W::ROW_PIECES; i += 32) {
                         const uint4 a = word->piece[i];
                         sum.mass += (uint64_t)a.y << 32 | a.x;
                         sum.count += a.z;
@@ -155,20 +172,17 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                     if (whole) sum.target = law_top_p_target(s.chain.p, sum.total);
                     if (lane == 0) s.sums = sum;
                 }
-                if (collect) {
-                    bin = W::template merge<true>(bins++ & 1);
+                if (good)
                     /* a bin of more than 4095 tokens has no exact mass: then the list counts for nothing */
-                    const uint32_t more = C == 1 && bin.x > 4095 ? 1 : 0;
-                    W::template scan<uint64_t>(bin.x + more, (uint64_t)bin.z << 32 | bin.y, &before_bin,
-                                               &mass_before_bin, &in_list, &in_list_mass);
-                } else {
+                    W::template scan<uint64_t>(bin.x + (bin.x > 4095), (uint64_t)bin.z << 32 | bin.y,
+                                               &before_bin, &mass_before_bin, &in_list, &in_list_mass);
+                else
                     __syncthreads();
-                }
                 mass = s.sums.mass;
                 target = s.sums.target;
                 count = s.sums.count;
                 const uint32_t between = s.sums.between;
-                listed = collect && in_list == between;
+                listed = good && in_list == between;
                 whole = false;
                 if (!limited) break;
                 float from, to;
@@ -219,9 +233,13 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                                 const uint64_t width = ((uint64_t)1 << shift) - 1; /* may reach below 0 */
                                 if (upper - lower > width) lower = upper - width;
                                 if (found.held <= 1 || shift == least_shift) break;
+                                if (found.held <= 32) {
+                                    lower =
+                                        W::last_kept(lower, upper, above, mass_above, k, target, by_index);
+                                    break;
+                                }
                                 shift = max(least_shift, shift - 8);
-                                W::fill_list(lower, upper, shift, by_index);
-                                bin = W::template merge<true>(bins++ & 1);
+                                bin = W::sum_list(lower, upper, shift, by_index);
                                 uint32_t all_count;
                                 uint64_t all_mass;
                                 W::template scan<uint64_t>(bin.x, (uint64_t)bin.z << 32 | bin.y, &before_bin,
@@ -240,9 +258,13 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                     bracket = {bottom, bottom};
                 } else if (from_top && !guessed) {
                     guessed = true;
-                    bracket =
-                        W::guess(from, to, k == TB_NO_LIMIT ? k : k - ceiling_count, target != TB_NO_MASS,
-                                 false, (float)(target - ceiling_mass) * 0x1p-40f);
+                    const uint32_t number = k == TB_NO_LIMIT ? k : k - ceiling_count;
+                    const float mass = (float)(target - ceiling_mass) * 0x1p-40f;
+                    if (W::COUNTED)
+                        bracket = W::guess_counted(from, to, number, target == TB_NO_MASS ? LAW_INF : mass,
+                                                   counts++, words);
+                    else
+                        bracket = W::guess(from, to, number, target != TB_NO_MASS, false, mass);
                 } else {
                     bracket = W::narrow(from, to, from_top, from_top ? ceiling_count : count,
                                         from_top ? ceiling_mass : mass, k, target, &bins);
@@ -261,53 +283,51 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
                 __syncthreads();
             }
             if (floor_x > bracket.low || last != TB_LAST_INDEX) {
-                if (listed) {
-                    for (uint32_t i = (uint32_t)tid; i < s.pushed; i += NT) {
-                        uint2 a = s.list[i];
-                        float x = law_float(a.x);
-                        if (W::keeps(floor_x, last, x, a.y & TB_LAST_INDEX)) continue;
-                        uint32_t h, l, who = a.y >> LAW_INDEX_BITS;
+                if (listed) { /* every block knows what is dropped */
+                    W::each_listed([&](float x, uint32_t index, int piece) {
+                        if (W::keeps(floor_x, last, x, index)) return;
+                        uint32_t h, l;
                         W::weigh(x, s.maximum, s.scale, &h, &l);
-                        atomicAdd(&s.drop_high[who], h);
-                        atomicAdd(&s.drop_low[who], l);
-                        atomicAdd(&s.drop_count[who], 1u);
+                        atomicAdd(&s.drop_high[piece], h);
+                        atomicAdd(&s.drop_low[piece], l);
+                        atomicAdd(&s.drop_count[piece], 1u);
+                    });
+                    __syncthreads();
+                    if (tid < W::ROW_PIECES) {
+                        uint4 &piece = s.word[(words - 1) & 1].piece[tid];
+                        const uint64_t left =
+                            ((uint64_t)piece.y << 32 | piece.x) - tb_join(s.drop_high[tid], s.drop_low[tid]);
+                        piece = make_uint4((uint32_t)left, (uint32_t)(left >> 32),
+                                           piece.z - s.drop_count[tid], 0);
                     }
                     __syncthreads();
-                }
-                /* a lane for each of the warp's pieces and each block that hears of it */
-                const int i = lane / C, to = lane % C;
-                uint32_t dropped = 0, h, l;
-                W::weigh(floor_x, s.maximum, s.scale, &h, &l);
-                uint64_t dropped_mass = tb_join(h, l);
-                if (!listed)
+                } else {
+                    /* a lane for each of the warp's pieces and each block that hears of it */
+                    const int i = lane / C, to = lane % C;
+                    uint32_t dropped = 0, h, l;
+                    W::weigh(floor_x, s.maximum, s.scale, &h, &l);
 #pragma unroll 1
                     for (int t = 0; t < W::PIECES; t++) {
                         uint32_t beyond = W::count_ties(W::number(t), floor_x, 0xffffffffu, last).y;
                         if (t == i) dropped = beyond;
                     }
-                dropped_mass *= dropped;
-                uint4 own = make_uint4(0, 0, 0, 0);
-                if (i < W::PIECES) {
-                    const int who = i * WARPS + warp;
-                    own = word->piece[W::number(i)];
-                    if (listed) {
-                        dropped = s.drop_count[who];
-                        dropped_mass = tb_join(s.drop_high[who], s.drop_low[who]);
-                    }
-                }
-                __syncwarp(); /* the words to come may take the place of these */
-                const uint64_t own_mass = ((uint64_t)own.y << 32 | own.x) - dropped_mass;
-                if (i < W::PIECES)
-                    W::tell(words, i, to,
+                    uint4 own = make_uint4(0, 0, 0, 0);
+                    if (i < W::PIECES) own = word->piece[W::number(i)];
+                    __syncwarp(); /* the words to come may take the place of these */
+                    const uint64_t own_mass = ((uint64_t)own.y << 32 | own.x) - tb_join(h, l) * dropped;
+                    if (i < W::PIECES)
+                        W::tell(
+                            words, i, to,
                             make_uint4((uint32_t)own_mass, (uint32_t)(own_mass >> 32), own.z - dropped, 0));
-                W::send(words, make_uint4(0, 0, 0, 0), true);
-                word = W::receive(words++);
+                    W::send(words, make_uint4(0, 0, 0, 0), true);
+                    word = W::receive(words++);
+                }
             }
             if (warp == 0) {
                 uint32_t kept = 0;
                 kept_mass = 0;
 #pragma unroll
-                for (int i = lane; i < TB_WIDE_PIECES; i += 32) {
+                for (int i = lane; i < W::ROW_PIECES; i += 32) {
                     const uint4 a = word->piece[i];
                     kept_mass += (uint64_t)a.y << 32 | a.x;
                     kept += a.z;
@@ -361,39 +381,17 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
         tb_fast_write(call, row, result);
     }
 
-    /* Sets up the mail; a cluster barrier, which has been arrived at, must be waited for. */
-    static TB_MEMBER void open()
-    {
-        shared &s = W::all();
-        if (C > 1) {
-            if (threadIdx.x == 0) {
-                tb_mail_init(&s.mail[0], WARPS);
-                tb_mail_init(&s.mail[1], WARPS);
-                tb_mail_init(&s.mail_in, 1);
-                tb_mail_init(&s.mail_bins, 1);
-                tb_mail_init_done();
-            }
-            __syncwarp();
-            tb_cluster_arrive_relaxed<C>();
-        }
-        if (threadIdx.x < TB_WIDE_BINS)
-            for (int i = 0; i < 4; i++) s.bin[i][threadIdx.x] = 0;
-    }
-
     /* A row that the streaming kernel left, in its blocks, whose memory is free: by what that has found, the
      * first look is not needed. A block waits for all mail that it gets, so none ends while others write to
      * it. */
-    static TB_MEMBER void go_on(const tb_cuda_params &params, int64_t row, const tb_fast_chain &chain,
-                                uint64_t random, const tb_wide_known &known)
+    static TB_MEMBER void go_on(const tb_cuda_params &params, int64_t row, const tb_fast_slice &slice,
+                                const tb_fast_chain &chain, uint64_t random, const tb_wide_known &known)
     {
         shared &s = W::all();
-        open();
+        if (threadIdx.x < TB_WIDE_BINS)
+            for (int i = 0; i < 4; i++) s.bin[i][threadIdx.x] = 0;
         if (threadIdx.x == 0) {
-            int64_t start, length;
-            tb_gpu_locate(params.call, row, &start, &length);
-            s.slice = tb_make_slice<dtype>((const char *)params.call.data +
-                                               (size_t)start * tb_fast_vector<dtype>::bytes,
-                                           (uint32_t)length, 0, 1);
+            s.slice = slice;
             s.share = W::share_of(s.slice.end);
             s.limit = s.share * width < 4096 ? CAP : min(CAP, 4000);
             s.pushed = 0;
@@ -403,11 +401,10 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_row : tb_wide
             s.estimated = known.estimated;
             s.at_top = known.at_top;
             s.seek_least = known.seek_least;
+            s.spread = known.spread;
         }
-        tb_cluster_wait<C>();
         __syncthreads();
-        uint32_t words = 0, bins = 0;
-        serve(params, row, words, bins);
+        serve(params, row);
     }
 };
 

@@ -6,9 +6,16 @@
 
 #include "fast_wide_search.cuh"
 
-template <int dtype, int C, int NT, int U, int CAP>
-struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP> {
-    typedef tb_wide_search<dtype, C, NT, U, CAP> W;
+/* The drawn token, in the one thread that has found it. */
+typedef struct tb_wide_drawn {
+    bool mine;
+    int32_t index;
+    float x;
+} tb_wide_drawn;
+
+template <int dtype, int C, int NT, int U, int CAP, size_t STAGE>
+struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP, STAGE> {
+    typedef tb_wide_search<dtype, C, NT, U, CAP, STAGE> W;
     typedef typename W::shared shared;
     typedef typename W::chunk chunk;
     static constexpr int WARPS = W::WARPS, ROW_WARPS = W::ROW_WARPS, width = W::width;
@@ -22,7 +29,7 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP> {
     static TB_MEMBER void locate(const typename W::words *word, uint64_t total)
     {
         shared &s = W::all();
-        constexpr int EACH = TB_WIDE_PIECES / 32;
+        constexpr int EACH = W::ROW_PIECES / 32;
         const int lane = (int)tb_lane();
         uint64_t mass[EACH], part = 0, position = law_draw_position(s.random, total);
 #pragma unroll
@@ -69,13 +76,13 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP> {
         const uint32_t floor_last = tb_place_index(floor);
         tb_wide_drawn drawn = {false, 0, 0.0f};
         uint64_t position = s.position;
-        if (s.owner / WARPS % C != W::block()) return drawn;
+        if (W::owner_of(s.owner) != W::block()) return drawn;
         const chunk c = W::piece_of(s.slice, s.owner);
         auto first_of = [&](int j) {
             return (c.first + (uint32_t)j * 32 + (uint32_t)lane) * width - s.slice.shift;
         };
         uint64_t *sums = (uint64_t *)s.all; /* the histograms are done with */
-        static_assert(sizeof s.all / sizeof *sums > (1u << LAW_INDEX_BITS) / TB_WIDE_PIECES / 128 + 4, "");
+        static_assert(sizeof s.all / sizeof *sums > (1u << LAW_INDEX_BITS) / W::ROW_PIECES / 128 + 4, "");
         int have = -1; /* the load that is in registers */
         uint4 v = make_uint4(0, 0, 0, 0);
         uint64_t all = 0;

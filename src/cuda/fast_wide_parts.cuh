@@ -5,14 +5,12 @@
 #ifndef TB_CUDA_FAST_WIDE_PARTS_CUH
 #define TB_CUDA_FAST_WIDE_PARTS_CUH
 
+#include "fast_candidates.cuh"
 #include "fast_entropy.cuh"
-#include "fast_shared.cuh"
 
 extern __shared__ __align__(128) unsigned char tb_wide_bytes[];
 
 #define TB_WIDE_BINS 256
-#define TB_WIDE_PIECES                                                                                       \
-    128 /* of a row; no thread has 4096 elements of one, so that 32-bit sums of digits hold */
 #define TB_WIDE_DEPTH 41.0f /* t below it: no weight */
 #define TB_NO_LIMIT 0xffffffffu
 #define TB_NO_MASS (~(uint64_t)0)
@@ -83,6 +81,41 @@ TB_DEV void tb_wide_add(float x, float low, float high, uint32_t digit_high, uin
         : "f"(x), "f"(low), "f"(high), "r"(digit_high), "r"(digit_low), "r"(bit));
 }
 
+/* A vector to shared memory, which the thread waits for later. */
+TB_DEV void tb_copy_vector(uint4 *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(tb_shared_address(to)), "l"(from)
+                 : "memory");
+}
+
+TB_DEV void tb_copies_wait(void)
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+/* Counts a token where it is between `low` and `high`. */
+TB_DEV void tb_wide_count(float x, float low, float high, uint32_t *bin)
+{
+    asm volatile("{\n.reg .pred passes;\n"
+                 "setp.ge.f32 passes, %0, %1;\n"
+                 "setp.le.and.f32 passes, %0, %2, passes;\n"
+                 "@passes red.shared.add.u32 [%3], 1;\n}" ::"f"(x),
+                 "f"(low), "f"(high), "r"(tb_shared_address(bin))
+                 : "memory");
+}
+
+/* Stores a token where its bit is set. As assembly: the compiler branches. */
+TB_DEV void tb_wide_store(float x, uint32_t index, uint32_t bit, uint32_t *to)
+{
+    asm volatile("{\n.reg .pred passes;\n"
+                 "setp.ne.u32 passes, %3, 0;\n"
+                 "@passes st.shared.v2.b32 [%0], {%1, %2};\n"
+                 "@passes add.u32 %0, %0, 8;\n}"
+                 : "+r"(*to)
+                 : "f"(x), "r"(index), "r"(bit)
+                 : "memory");
+}
+
 /* What the exact look has found. */
 typedef struct tb_wide_sums {
     uint64_t mass, total; /* from the lower end of the bracket up; of the row */
@@ -103,20 +136,27 @@ typedef struct tb_wide_bracket {
     float low, high;
 } tb_wide_bracket;
 
-template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
+template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide {
     static constexpr int WARPS = NT / 32, ROW_WARPS = C * WARPS, width = tb_fast_vector<dtype>::width;
-    static constexpr int PIECES = TB_WIDE_PIECES / ROW_WARPS; /* of a warp */
-    static constexpr int CAPACITY = CAP, ROW_CAPACITY = C * CAP;
+    /* Pieces of a row; no thread has 4096 elements of one, so that 32-bit sums of digits hold. */
+    static constexpr int ROW_PIECES = 128, PIECES = ROW_PIECES / ROW_WARPS; /* and of a warp */
+    static constexpr bool COUNTED = C >= 4;    /* all tokens are counted, instead of those of a sample, */
+    static constexpr int COUNTS = 512;         /* in so many bins */
+    static constexpr bool STAGED = STAGE != 0; /* where in shared memory the row's copy is, if there is one */
     static_assert(NT >= TB_WIDE_BINS, "a thread for each bin");
-    static_assert(PIECES * ROW_WARPS == TB_WIDE_PIECES && PIECES * C <= 32, "each warp has as many pieces");
+    static_assert(PIECES * ROW_WARPS == ROW_PIECES && PIECES * C <= 32, "each warp has as many pieces");
+
+    static constexpr int SAMPLE = 8192 / width; /* vectors */
 
     /* What all warps say in an exchange: of each piece, and besides. */
     struct words {
-        uint4 piece[TB_WIDE_PIECES]; /* mass, count, count in the bracket */
+        uint4 piece[ROW_PIECES]; /* mass, count, count in the bracket */
         uint4 warp[ROW_WARPS];
     };
 
     struct shared {
+        uint64_t mail[2], mail_in, mail_bins, mail_list, mail_counts; /* mbarriers: tb_left_boxes() */
+        uint64_t no_mail[10];                                         /* those of the streaming kernel */
         words word[2]; /* of this exchange and of the one before */
         alignas(16) uint32_t
             bin[4][TB_WIDE_BINS]; /* of this block; clear when not in use; not uint4, which share banks */
@@ -127,12 +167,16 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         uint32_t mark[8];                          /* of guess() */
         tb_wide_found found;
         tb_wide_sums sums;
-        uint2 list[CAP]; /* value bits, index | piece of the block << 22 */
-        uint32_t drop_high[PIECES * WARPS], drop_low[PIECES * WARPS], drop_count[PIECES * WARPS];
+        union { /* a block that is alone has them one after the other */
+            uint4 sample_alone[C == 1 ? SAMPLE : 1];
+            uint2 list[C][CAP]; /* of all blocks: value bits, index | piece of the block << 22 */
+        };
+        uint4 counts[C][COUNTED ? COUNTS / 8 : 1]; /* of every block, 8 counts of 16 bits a vector */
+        uint32_t listed[C];                        /* their lengths; more than `limit`: it is of no use */
+        uint32_t drop_high[ROW_PIECES], drop_low[ROW_PIECES], drop_count[ROW_PIECES];
         tb_fast_chain chain;
         tb_fast_slice slice;
         uint64_t random;
-        uint64_t mail[2], mail_in, mail_bins; /* mbarriers */
         uint32_t pushed, infinite, flat, status, estimated, at_top, seek_least;
         uint32_t share; /* vectors of a piece */
         uint32_t limit; /* of the list: no more than 4095 tokens of a piece, for the sums of their digits */
@@ -142,10 +186,10 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         uint32_t kept;
         uint32_t greatest_key;
         float greatest, least; /* of the row; of a sample of it */
+        float spread;          /* between the greatest and the least of the folds' maxima */
         float maximum, scale;  /* of the weights: as of the row, 0 and 0 where all weigh the same */
-        float least_before, least_after;
+        uint4 sample[C > 1 && !COUNTED ? SAMPLE : 1]; /* from here on no other block writes */
     };
-    static constexpr size_t BYTES = (sizeof(shared) + 127) / 128 * 128;
 
     static TB_MEMBER shared &all()
     {
@@ -194,8 +238,14 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
     static TB_MEMBER const words *await(uint32_t turn)
     {
         shared &s = all();
-        if (C > 1 && tb_warp() == 0) tb_mail_wait(&s.mail[turn & 1], turn >> 1 & 1);
+        if (C > 1 && tb_warp() == 0) tb_mail_await(&s.mail[turn & 1], turn >> 1 & 1);
         return &s.word[turn & 1];
+    }
+
+    /* That they have come, by all threads. */
+    static TB_MEMBER void await_all(uint32_t turn)
+    {
+        if (C > 1) tb_mail_await(&all().mail[turn & 1], turn >> 1 & 1);
     }
 
     static TB_MEMBER const words *receive(uint32_t turn)
@@ -214,10 +264,10 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         return word;
     }
 
-    /* The blocks' bins, added up (MASSES: count and mass in two digits; else count, two greatest values,
-     * mass): thread i gets bin i of the row. Each block gets its share of the bins from all, and sends the
-     * sums to all. The blocks' own bins are cleared on the way. */
-    template <bool MASSES> static __device__ __noinline__ uint4 merge(uint32_t parity)
+    /* The blocks' bins, added up: count, two greatest values, mass. Thread i gets bin i of the row. Each
+     * block gets its share of the bins from all, and sends the sums to all. The blocks' own bins are cleared
+     * on the way. */
+    static __device__ __noinline__ uint4 merge(uint32_t parity)
     {
         shared &s = all();
         constexpr int SHARE = TB_WIDE_BINS / C;
@@ -228,38 +278,24 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
             x = make_uint4(s.bin[0][tid], s.bin[1][tid], s.bin[2][tid], s.bin[3][tid]);
             s.bin[0][tid] = s.bin[1][tid] = s.bin[2][tid] = s.bin[3][tid] = 0;
         }
-        if (C > 1) {
-            if (tid < TB_WIDE_BINS) tb_mail_16(&s.in[tid % SHARE][block()], tid / SHARE, x, &s.mail_in);
-            if (tid == 0) tb_mail_expect(&s.mail_in, TB_WIDE_BINS * 16);
-            __syncwarp();
-            tb_mail_wait(&s.mail_in, parity);
-            if (tid < TB_WIDE_BINS) x = s.in[tid / C][tid % C];
-        }
-        if (MASSES) {
-            uint64_t mass = tb_join(x.y, x.z);
+        if (C == 1) return x;
+        if (tid < TB_WIDE_BINS) tb_mail_16(&s.in[tid % SHARE][block()], tid / SHARE, x, &s.mail_in);
+        if (tid == 0) tb_mail_expect(&s.mail_in, TB_WIDE_BINS * 16);
+        __syncwarp();
+        tb_mail_await(&s.mail_in, parity);
+        if (tid < TB_WIDE_BINS) x = s.in[tid / C][tid % C];
 #pragma unroll
-            for (int d = 1; d < C; d *= 2) {
-                x.x += __shfl_xor_sync(TB_WHOLE_WARP, x.x, d);
-                mass += __shfl_xor_sync(TB_WHOLE_WARP, mass, d);
-            }
-            x.y = (uint32_t)mass;
-            x.z = (uint32_t)(mass >> 32);
-        } else {
-#pragma unroll
-            for (int d = 1; d < C; d *= 2) {
-                x.x += __shfl_xor_sync(TB_WHOLE_WARP, x.x, d);
-                x.y = max(x.y, __shfl_xor_sync(TB_WHOLE_WARP, x.y, d));
-                x.z = max(x.z, __shfl_xor_sync(TB_WHOLE_WARP, x.z, d));
-                x.w += __shfl_xor_sync(TB_WHOLE_WARP, x.w, d);
-            }
+        for (int d = 1; d < C; d *= 2) {
+            x.x += __shfl_xor_sync(TB_WHOLE_WARP, x.x, d);
+            x.y = max(x.y, __shfl_xor_sync(TB_WHOLE_WARP, x.y, d));
+            x.z = max(x.z, __shfl_xor_sync(TB_WHOLE_WARP, x.z, d));
+            x.w += __shfl_xor_sync(TB_WHOLE_WARP, x.w, d);
         }
-        if (C > 1) {
-            if (tid < TB_WIDE_BINS) tb_mail_16(&s.all[block() * SHARE + tid / C], tid % C, x, &s.mail_bins);
-            if (tid == 0) tb_mail_expect(&s.mail_bins, TB_WIDE_BINS * 16);
-            __syncwarp();
-            tb_mail_wait(&s.mail_bins, parity);
-            if (tid < TB_WIDE_BINS) x = s.all[tid];
-        }
+        if (tid < TB_WIDE_BINS) tb_mail_16(&s.all[block() * SHARE + tid / C], tid % C, x, &s.mail_bins);
+        if (tid == 0) tb_mail_expect(&s.mail_bins, TB_WIDE_BINS * 16);
+        __syncwarp();
+        tb_mail_await(&s.mail_bins, parity);
+        if (tid < TB_WIDE_BINS) x = s.all[tid];
         return x;
     }
 
@@ -272,16 +308,29 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         int loads;
     };
 
+    /* Which of the row's pieces is the `who`-th of a block, its warps' first ones, then their second ones. Of
+     * a row that is in shared memory a block has every C-th: see fast_candidates.cuh. */
+    static TB_MEMBER int number_of(int block, int who)
+    {
+        return STAGED ? who * C + block : (who / WARPS * C + block) * WARPS + who % WARPS;
+    }
+
+    static TB_MEMBER int owner_of(int number)
+    {
+        return STAGED ? number % C : number / WARPS % C;
+    }
+
     /* Which of the row's pieces this warp's i-th is. */
     static TB_MEMBER int number(int i)
     {
-        return (i * C + block()) * WARPS + (int)tb_warp();
+        return number_of(block(), i * WARPS + (int)tb_warp());
     }
 
     static TB_MEMBER uint32_t share_of(uint32_t vectors)
     {
         constexpr uint32_t whole = 32 * U; /* what a look loads at a time */
-        return (vectors + TB_WIDE_PIECES * whole - 1) / (TB_WIDE_PIECES * whole) * whole;
+        if (STAGED && vectors <= ROW_PIECES * NT) return NT;
+        return (vectors + ROW_PIECES * whole - 1) / (ROW_PIECES * whole) * whole;
     }
 
     static TB_MEMBER chunk piece_of(const tb_fast_slice &slice, int number)
@@ -294,11 +343,25 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         return c;
     }
 
-    /* Vectors j0 .. j0 + N of this thread's, from memory. */
+    /* Where in shared memory a piece of a row that is there begins. */
+    static TB_MEMBER const uint4 *stage_of(const chunk &c)
+    {
+        return (const uint4 *)(tb_wide_bytes + STAGE) + c.first / (C * NT) * NT;
+    }
+
+    /* Vectors j0 .. j0 + N of this thread's, from memory, or from the row's copy, which is -inf beyond its
+     * end.
+     */
     template <int N>
     static TB_MEMBER void load(const tb_fast_slice &slice, const chunk &c, int j0, uint4 (&v)[N])
     {
         constexpr uint32_t none = tb_minus_infinity<dtype>();
+        if (STAGED && all().share == NT) {
+            const uint4 *from = stage_of(c) + j0 * 32;
+#pragma unroll
+            for (int j = 0; j < N; j++) v[j] = from[j * 32 + tb_lane()];
+            return;
+        }
         uint32_t vector = c.first + (uint32_t)j0 * 32;
         if (vector >= slice.whole_first && vector + N * 32 <= min(c.end, slice.whole_end)) {
             const char *at = slice.base + (size_t)(vector + tb_lane()) * 16;
@@ -397,20 +460,34 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
                 const uint32_t pushing = (uint32_t)__popc(passes);
                 between += pushing;
                 if (!collect) continue;
+                const uint32_t vector = c.first + (uint32_t)(j0 * 32 + lane),
+                               index = vector * width - slice.shift + who;
+                uint2 *const list = s.list[block()];
                 /* one addition for a warp: one word takes but one of them in some twenty clocks */
                 const uint32_t upto = tb_warp_scan(pushing);
                 uint32_t at = 0;
                 if (lane == 31 && upto) at = tb_shared_add(&s.pushed, upto);
                 at = __shfl_sync(TB_WHOLE_WARP, at, 31) + upto - pushing;
-                if (!pushing || at + pushing > s.limit) continue; /* the list is of no use then */
-                const uint32_t index = (c.first + (uint32_t)(j0 * 32 + lane)) * width - slice.shift + who;
+                if (at + pushing > s.limit) passes = 0; /* the list is of no use then */
+                if (STAGED) {                           /* there are few, and the values are at hand again */
+                    const uint4 *from =
+                        s.share == NT ? stage_of(c) + j0 * 32 + lane : (const uint4 *)slice.base + vector;
+#pragma unroll 1
+                    for (; passes; passes &= passes - 1) {
+                        const int bit = __ffs((int)passes) - 1, j = bit / width, e = bit % width;
+                        const float x =
+                            !FAST && infinite ? 0.0f : tb_stored<dtype>(from + j * 32, (uint32_t)e);
+                        list[at++] = make_uint2(law_bits(x), index + (uint32_t)(j * 32 * width + e));
+                    }
+                    continue;
+                }
+                uint32_t to = tb_shared_address(list + at);
 #pragma unroll
                 for (int j = 0; j < N; j++)
 #pragma unroll
                     for (int e = 0; e < width; e++)
-                        if (passes >> (j * width + e) & 1u)
-                            s.list[at++] = make_uint2(law_bits(tb_element<dtype>(v[j], e)),
-                                                      index + (uint32_t)(j * 32 * width + e));
+                        tb_wide_store(tb_element<dtype>(v[j], e), index + (uint32_t)(j * 32 * width + e),
+                                      passes & 1u << (j * width + e), &to);
             }
             const uint64_t mass = tb_warp_sum64(tb_join(high_sum - n * TB_HIGH_BIAS, low_sum));
             total += tb_join(high_all, low_all);
@@ -429,72 +506,6 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
             look_at<true>(low, high, collect, turn);
         else
             look_at<false>(low, high, collect, turn);
-    }
-
-    /* A histogram, by values or by keys, of the tokens in [low, high]: count, greatest complement of a key,
-     * greatest key, mass. The bins go down from `high`; what is of little weight meets in the last one, which
-     * the threads fill in registers. The masses are rounded to a unit of which all tokens of the row have
-     * less than 2^32 together; returns it, of 2^40. */
-    static __device__ __noinline__ float fill_range(float low, float high, bool by_key)
-    {
-        shared &s = all();
-        constexpr uint32_t last = TB_WIDE_BINS - 1;
-        float range = high - low;
-        if (s.least < high) range = fminf(range, high - s.least);
-        if (s.scale > 0.0f) range = fminf(range, TB_WIDE_DEPTH / s.scale);
-        const float most = 4294967040.0f / (float)(s.slice.length + 1);
-        const float inverse = range > 0.0f ? ((float)TB_WIDE_BINS - 0.1f) / range : 0.0f;
-        const uint32_t key_high = law_key(high), span = key_high - law_key(low);
-        const int shift = span >> 8 ? 24 - __clz(span) : 0;
-        constexpr int N = 16 / width; /* loads in flight */
-        uint32_t rest[4] = {};
-#pragma unroll 1
-        for (int i = PIECES - 1; i >= 0; i--) {
-            const chunk c = piece_of(s.slice, number(i));
-#pragma unroll 1
-            for (int j0 = 0; j0 < c.loads; j0 += N) {
-                uint4 v[N];
-                load<N>(s.slice, c, j0, v);
-#pragma unroll
-                for (int j = 0; j < N; j++) {
-                    if (s.infinite) v[j] = tb_only_infinite<dtype>(v[j]);
-#pragma unroll
-                    for (int e = 0; e < width; e++) {
-                        const float x = tb_element<dtype>(v[j], e);
-                        if (!(x >= low && x <= high)) continue;
-                        const uint32_t key = law_key(x),
-                                       bin = by_key ? (key_high - key) >> shift
-                                                    : (uint32_t)fminf((high - x) * inverse, (float)last),
-                                       /* where they all weigh the same the exponent may be no number: then it
-                                        * is 0 */
-                            mass = (uint32_t)(tb_ex2(fminf((x - high) * s.scale, 0.0f)) * most);
-                        if (bin == last) {
-                            rest[0]++;
-                            rest[1] = max(rest[1], ~key);
-                            rest[2] = max(rest[2], key);
-                            rest[3] += mass;
-                            continue;
-                        }
-                        atomicAdd(&s.bin[0][bin], 1u);
-                        atomicMax(&s.bin[1][bin], ~key);
-                        atomicMax(&s.bin[2][bin], key);
-                        atomicAdd(&s.bin[3][bin], mass);
-                    }
-                }
-            }
-        }
-        __syncwarp();
-        rest[0] = tb_warp_sum(rest[0]);
-        rest[1] = tb_warp_max(rest[1]);
-        rest[2] = tb_warp_max(rest[2]);
-        rest[3] = tb_warp_sum(rest[3]);
-        if (tb_lane() == 0 && rest[0]) {
-            atomicAdd(&s.bin[0][last], rest[0]);
-            atomicMax(&s.bin[1][last], rest[1]);
-            atomicMax(&s.bin[2][last], rest[2]);
-            atomicAdd(&s.bin[3][last], rest[3]);
-        }
-        return tb_ex2((high - s.maximum) * s.scale) / most;
     }
 
     /* ---- scans over the bins, a thread each ---- */
@@ -531,57 +542,6 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide {
         *n_all = n_sum;
         *m_all = m_sum;
     }
-
-    /* ---- the list ---- */
-
-    /* A token's place among those that the ties tell apart. */
-    static TB_MEMBER uint64_t place(uint32_t key, uint32_t index, bool by_index)
-    {
-        return tb_place(key, by_index ? index : TB_LAST_INDEX);
-    }
-
-    /* Exact histogram of the listed tokens in [low, high], places: bins of 2^shift places from `high` down.
-     */
-    static __device__ __noinline__ void fill_list(uint64_t low, uint64_t high, int shift, bool by_index)
-    {
-        shared &s = all();
-        const float maximum = s.maximum, scale = s.scale;
-        const uint32_t n = min(s.pushed, s.limit);
-        for (uint32_t i = threadIdx.x; i < n; i += NT) {
-            uint2 a = s.list[i];
-            float x = law_float(a.x);
-            uint64_t at = place(law_key(x), a.y & TB_LAST_INDEX, by_index);
-            if (at < low || at > high) continue;
-            uint32_t h, l, bin = (uint32_t)((high - at) >> shift);
-            weigh(x, maximum, scale, &h, &l);
-            atomicAdd(&s.bin[0][bin], 1u);
-            atomicAdd(&s.bin[1][bin], h);
-            atomicAdd(&s.bin[2][bin], l);
-        }
-    }
-
-    /* Of a merged exact histogram, bin by thread, with what lies above each bin: the bin below whose end
-     * nothing is kept, by every thread. There must be one. */
-    static TB_MEMBER tb_wide_found find_in_list(uint4 bin, uint32_t above, uint64_t mass_above, uint32_t k,
-                                                uint64_t target)
-    {
-        shared &s = all();
-        uint64_t own = (uint64_t)bin.z << 32 | bin.y;
-        if (threadIdx.x < TB_WIDE_BINS && above < k && mass_above < target &&
-            (above + bin.x >= k || mass_above + own >= target)) {
-            tb_wide_found found = {bin.x, above, mass_above, 0.0f, 0.0f, (int)threadIdx.x};
-            s.found = found;
-        }
-        __syncthreads();
-        return s.found;
-    }
 };
-
-/* The drawn token, in the one thread that has found it. */
-typedef struct tb_wide_drawn {
-    bool mine;
-    int32_t index;
-    float x;
-} tb_wide_drawn;
 
 #endif

@@ -5,10 +5,11 @@
 #ifndef TB_CUDA_FAST_WIDE_SEARCH_CUH
 #define TB_CUDA_FAST_WIDE_SEARCH_CUH
 
-#include "fast_wide_parts.cuh"
+#include "fast_wide_list.cuh"
 
-template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_wide<dtype, C, NT, U, CAP> {
-    typedef tb_wide<dtype, C, NT, U, CAP> W;
+template <int dtype, int C, int NT, int U, int CAP, size_t STAGE>
+struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
+    typedef tb_wide_list<dtype, C, NT, U, CAP, STAGE> W;
     typedef typename W::shared shared;
     typedef typename W::chunk chunk;
     static constexpr int WARPS = W::WARPS, ROW_WARPS = W::ROW_WARPS, width = W::width;
@@ -36,32 +37,36 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
                                                          bool below, float mass)
     {
         shared &s = W::all();
-        constexpr int BINS = 4 * TB_WIDE_BINS, VECTORS = (C == 1 ? 8192 : 4096) / width, EACH = VECTORS / NT;
+        constexpr int BINS = 4 * TB_WIDE_BINS, VECTORS = W::SAMPLE, EACH = VECTORS / NT;
         const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
         uint32_t *const bins = s.bin[0];
+        uint4 *const sample = C == 1 ? s.sample_alone : s.sample;
         const uint32_t vectors = s.slice.end, whole_first = s.slice.whole_first,
                        whole = s.slice.whole_end - whole_first;
         const bool all = vectors <= (uint32_t)VECTORS;
         const float each = all ? 1.0f : (float)vectors * (1.0f / VECTORS);
-        uint4 v[EACH];
-#pragma unroll
+        /* Rolled up where nothing is lost by it: the code comes slower than it runs, once. */
+#pragma unroll 1
         for (int j = 0; j < EACH; j++) { /* two neighbours, a sector of memory, of so many */
             constexpr uint32_t none = tb_minus_infinity<dtype>();
             uint32_t at = (uint32_t)(tid + j * NT);
             if (!all) at = (at >> 1) * (vectors >> 1) / (VECTORS / 2) * 2 + (at & 1);
-            v[j] = make_uint4(none, none, none, none);
-            if (at - whole_first < whole) v[j] = tb_load_stream(s.slice.base + (size_t)at * 16);
+            if (at - whole_first < whole)
+                tb_copy_vector(&sample[tid + j * NT], s.slice.base + (size_t)at * 16);
+            else
+                sample[tid + j * NT] = make_uint4(none, none, none, none);
         }
-        if (s.infinite)
-#pragma unroll
-            for (int j = 0; j < EACH; j++) v[j] = tb_only_infinite<dtype>(v[j]);
         if (tid < 8) s.mark[tid] = tid == MARK_LOW || tid == MARK_FIRST || tid == MARK_LEAST ? ~0u : 0u;
+        tb_copies_wait();
         __syncthreads();
         auto each_value = [&](auto f) {
+#pragma unroll 1
+            for (int j = 0; j < EACH; j++) {
+                uint4 v = sample[tid + j * NT];
+                if (s.infinite) v = tb_only_infinite<dtype>(v);
 #pragma unroll
-            for (int j = 0; j < EACH; j++)
-#pragma unroll
-                for (int e = 0; e < width; e++) f(tb_element<dtype>(v[j], e));
+                for (int e = 0; e < width; e++) f(tb_element<dtype>(v, e));
+            }
         };
         float least = s.least;
         if (s.seek_least) {
@@ -90,27 +95,35 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         if (lane == 0) s.rest[warp] = rest;
         __syncthreads();
         auto edge = [&](uint32_t i) { return i ? fmaxf(bottom, top - (float)i * step) + 0.0f : top; };
-        uint32_t number[4], n = 0;
-        float weight[4], m = 0.0f, q = 0.0f; /* sums of weights, and of their squares */
+        auto weight = [&](int bin) {
+            return tb_ex2(fminf((top - ((float)bin + 0.5f) * step - maximum) * scale, 0.0f));
+        };
+        uint32_t n = 0;
+        float m = 0.0f, q = 0.0f; /* sums of weights, and of their squares */
         if (tid < TB_WIDE_BINS) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                number[i] = bins[tid * 4 + i];
-                weight[i] =
-                    tb_ex2(fminf((top - ((float)(tid * 4 + i) + 0.5f) * step - maximum) * scale, 0.0f));
-                n += number[i];
-                m += (float)number[i] * weight[i];
-                q += (float)number[i] * weight[i] * weight[i];
+#pragma unroll 1
+            for (int i = tid * 4; i < tid * 4 + 4; i++) {
+                const float number = (float)bins[i], w = weight(i);
+                n += bins[i];
+                m += number * w;
+                q += number * w * w;
             }
-            uint32_t n_upto = tb_warp_scan(n);
-            float m_upto = tb_warp_scan_float(m), q_upto = tb_warp_scan_float(q);
+            uint32_t n_upto = n;
+            float m_upto = m, q_upto = q;
+#pragma unroll 1
+            for (int d = 1; d < 32; d *= 2) {
+                const uint32_t a = __shfl_up_sync(TB_WHOLE_WARP, n_upto, d);
+                const float b = __shfl_up_sync(TB_WHOLE_WARP, m_upto, d),
+                            c = __shfl_up_sync(TB_WHOLE_WARP, q_upto, d);
+                if (lane >= d) n_upto += a, m_upto += b, q_upto += c;
+            }
             if (lane == 31) s.part[warp] = make_uint4(n_upto, 0, law_bits(m_upto), law_bits(q_upto));
             n = n_upto - n, m = m_upto - m, q = q_upto - q;
         }
         __syncthreads();
         uint32_t tokens = 0;
         float m_all = 0.0f, q_all = 0.0f;
-#pragma unroll
+#pragma unroll 1
         for (int i = 0; i < TB_WIDE_BINS / 32; i++) {
             const uint4 x = s.part[i];
             if (i == warp) n += tokens, m += m_all, q += q_all;
@@ -122,6 +135,11 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
 #pragma unroll
         for (int d = 1; d < W::WARPS; d *= 2) rest += __shfl_xor_sync(TB_WHOLE_WARP, rest, d);
         rest = __shfl_sync(TB_WHOLE_WARP, rest, 0);
+        if (tid < TB_WIDE_BINS) { /* from now on the bins hold what is in them and above */
+            uint32_t upto = n;
+#pragma unroll
+            for (int i = 0; i < 4; i++) bins[tid * 4 + i] = upto += bins[tid * 4 + i];
+        }
         const float total = (m_all + rest) * each, wanted = below && mass < 0.0f ? -mass * total : mass,
                     spread = each - 0.9f, share = __fdividef(1.0f, (float)s.slice.length),
                     blur = 0.35f * step * scale, /* of a weight, as that of its bin: ln2 / 2 */
@@ -133,13 +151,12 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
             if (tid < TB_WIDE_BINS) {
                 uint32_t low = ~0u, high = 0, n_upto = n;
                 float m_upto = m, q_upto = q;
-#pragma unroll
+#pragma unroll 1
                 for (int i = 0; i < 4; i++) {
-                    const float w = weight[i];
-                    n_upto += number[i];
-                    m_upto += (float)number[i] * w;
-                    q_upto += (float)number[i] * w * w;
-                    if (z > 4.0f) bins[tid * 4 + i] = n_upto;
+                    const float w = weight(tid * 4 + i), number = (float)(bins[tid * 4 + i] - n_upto);
+                    n_upto = bins[tid * 4 + i];
+                    m_upto += number * w;
+                    q_upto += number * w * w;
                     const uint32_t at = tid * 4 + i + 1;
                     /* is there enough above the bin's lower end, or too little, for sure */
                     bool enough = false, little = true;
@@ -204,6 +221,240 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         return out;
     }
 
+    /* f(values of a vector) for the first of this thread, of a row whose blocks have every C-th run of NT
+     * vectors. */
+    template <class F> static TB_MEMBER void each_vector(int most, const F &f)
+    {
+        const shared &s = W::all();
+        constexpr int N = STAGE ? 1 : 32 / width; /* in flight */
+        constexpr uint32_t none = tb_minus_infinity<dtype>();
+        const bool infinite = s.infinite;
+        const tb_fast_slice slice = s.slice;
+        const uint32_t whole = slice.whole_end - slice.whole_first;
+        const int levels = min(most, (int)((slice.end + C * NT - 1) / (C * NT)));
+#pragma unroll 1
+        for (int i = 0; i < levels; i += N) {
+            uint4 v[N];
+#pragma unroll
+            for (int j = 0; j < N; j++) {
+                const uint32_t at = (uint32_t)(((i + j) * C + W::block()) * NT + (int)threadIdx.x);
+                v[j] = make_uint4(none, none, none, none);
+                if (STAGE)
+                    v[j] = ((const uint4 *)(tb_wide_bytes + STAGE))[i * NT + (int)threadIdx.x];
+                else if (at - slice.whole_first < whole)
+                    v[j] = tb_load_stream(slice.base + (size_t)at * 16);
+                if (infinite) v[j] = tb_only_infinite<dtype>(v[j]);
+            }
+#pragma unroll
+            for (int j = 0; j < N; j++) {
+                float x[width];
+#pragma unroll
+                for (int e = 0; e < width; e++) x[e] = tb_element<dtype>(v[j], e);
+                f(x);
+            }
+        }
+    }
+
+    /* The same where blocks have little of the row each: all of its tokens are counted, in bins of equal
+     * width, or, if nothing is known of where the boundary may be, 32 of them an octave of the distance from
+     * the top. `mass` is what lies above the boundary, or infinity. The counts are exact; that all of a bin's
+     * tokens weigh as much as one in its middle is wrong by about the square of the bin's width. */
+    static __device__ __noinline__ tb_wide_bracket guess_counted(float bottom, float top, uint32_t k,
+                                                                 float mass, uint32_t turn, uint32_t &words)
+    {
+        shared &s = W::all();
+        constexpr int BINS = W::COUNTS, EACH = BINS / TB_WIDE_BINS, OCTAVE = 18; /* bits below a bin's */
+        const int tid = (int)threadIdx.x, lane = tid & 31, warp = tid >> 5;
+        uint32_t *const bins = s.bin[0];
+        const float maximum = s.maximum, scale = s.scale;
+        float range = fminf(top - bottom, 0x1p125f);
+        if (s.least < top) range = fminf(range, top - s.least);
+        if (scale > 0.0f) range = fminf(range, TB_WIDE_DEPTH / scale);
+        const bool octaves = s.seek_least && s.spread > 0.0f;
+        const int first = min(max((int)(law_bits(s.spread) >> OCTAVE) - BINS / 2, 0),
+                              (0x7f800000 >> OCTAVE) - BINS - 1); /* about `spread` in the middle */
+        const float inverse = __fdividef((float)BINS - 0.1f, range), step = range * (1.0f / (BINS - 0.1f));
+        if (tid < 8) s.mark[tid] = tid == MARK_LOW || tid == MARK_FIRST ? ~0u : 0u;
+        if (octaves) {
+            each_vector(TB_OFF, [&](const float(&x)[width]) {
+#pragma unroll
+                for (int e = 0; e < width; e++)
+                    tb_wide_count(
+                        x[e], bottom, top,
+                        &bins[min(max((int)(law_bits(top - x[e]) >> OCTAVE) - first, 0), BINS - 1)]);
+            });
+        } else { /* the last bin is of what is below the range, which nobody asks for */
+            const float lowest = fmaxf(bottom, top - range);
+            each_vector(TB_OFF, [&](const float(&x)[width]) {
+                uint32_t at[width];
+#pragma unroll
+                for (int e = 0; e < width; e++) /* 2^23: its last bits are whole numbers */
+                    at[e] = law_bits(__fmaf_rz(fminf(top - x[e], range), inverse, 8388608.0f)) & (BINS - 1);
+#pragma unroll
+                for (int e = 0; e < width; e++) tb_wide_count(x[e], lowest, top, &bins[at[e]]);
+            });
+        }
+        __syncthreads();
+        /* of 16 bits; what does not fit only makes the guess worse */
+        uint32_t pair = 0;
+        if (tid < TB_WIDE_BINS) {
+            pair = min(bins[tid * 2], 0xffffu) | min(bins[tid * 2 + 1], 0xffffu) << 16;
+            bins[tid * 2] = bins[tid * 2 + 1] = 0;
+            bins[BINS + tid] = pair;
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (int i = tid; i < C * BINS / 8; i += NT)
+            tb_mail_16(&s.counts[W::block()][i % (BINS / 8)], i / (BINS / 8),
+                       ((const uint4 *)&bins[BINS])[i % (BINS / 8)], &s.mail_counts);
+        if (tid == 0) tb_mail_expect(&s.mail_counts, C * BINS * 2);
+        tb_mail_await(&s.mail_counts, turn & 1);
+        uint32_t number[EACH] = {}, n = 0;
+        float weight[EACH] = {}, m = 0.0f;
+        /* of the bins' lower ends, from the top */
+        auto depth_of = [&](int i) {
+            return octaves ? law_float((uint32_t)(first + i) << OCTAVE) : (float)i * step;
+        };
+        if (tid < TB_WIDE_BINS) {
+#pragma unroll 4
+            for (int i = 0; i < C; i++) {
+                const uint32_t a = ((const uint32_t *)s.counts[i])[tid];
+                number[0] += a & 0xffffu;
+                number[1] += a >> 16;
+            }
+#pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                const float middle = 0.5f * (depth_of(tid * EACH + i) + depth_of(tid * EACH + i + 1));
+                weight[i] = tb_ex2(fminf((top - middle - maximum) * scale, 0.0f));
+                n += number[i];
+                m += (float)number[i] * weight[i];
+            }
+            const uint32_t n_upto = tb_warp_scan(n);
+            const float m_upto = tb_warp_scan_float(m);
+            if (lane == 31) s.part[warp] = make_uint4(n_upto, 0, law_bits(m_upto), 0);
+            n = n_upto - n, m = m_upto - m;
+        }
+        __syncthreads();
+        if (tid < TB_WIDE_BINS) {
+#pragma unroll 1
+            for (int i = 0; i < warp; i++) {
+                const uint4 x = s.part[i];
+                n += x.x;
+                m += law_float(x.z);
+            }
+            uint32_t low = ~0u, high = 0;
+#pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                const int at = tid * EACH + i + 1;
+                const float thick = (depth_of(at) - depth_of(at - 1)) * scale, /* of t */
+                    off = mass * (0x1p-14f + 0.05f * thick * thick);
+                n += number[i];
+                m += (float)number[i] * weight[i];
+                if (n >= k || m >= mass + off) low = min(low, (uint32_t)at);
+                if (n < k && (mass == LAW_INF || m < mass - off)) high = max(high, (uint32_t)at);
+                bins[at - 1] = n;
+            }
+            low = tb_warp_min(low);
+            high = tb_warp_max(high);
+            if (lane == 0) atomicMin(&s.mark[MARK_LOW], low), atomicMax(&s.mark[MARK_HIGH], high);
+        }
+        __syncthreads();
+        const uint32_t from = min(s.mark[MARK_LOW], (uint32_t)BINS), to = min(s.mark[MARK_HIGH], from - 1);
+        auto edge = [&](uint32_t i) { return fmaxf(bottom, top - depth_of((int)i)) + 0.0f; };
+        tb_wide_bracket out = {from < (uint32_t)BINS || k == TB_NO_LIMIT ? edge(from) : bottom,
+                               to ? edge(to) : top};
+        const uint32_t between = bins[from - 1] - (to ? bins[to - 1] : 0u);
+        __syncthreads();
+        if (tid < TB_WIDE_BINS) bins[tid] = bins[tid + TB_WIDE_BINS] = bins[BINS + tid] = 0;
+        if (between <= s.limit || out.low >= out.high) return out;
+        /* too many for a list, if they lie together: one value only, as far as some of them tell? */
+        uint32_t least = ~0u, greatest = 0;
+        each_vector(8, [&](const float(&x)[width]) {
+#pragma unroll
+            for (int e = 0; e < width; e++) {
+                const bool inside = x[e] >= out.low && x[e] <= out.high;
+                if (inside) least = min(least, law_key(x[e])), greatest = max(greatest, law_key(x[e]));
+            }
+        });
+        const typename W::words *word =
+            W::say(words, make_uint4(tb_warp_min(least), tb_warp_max(greatest), 0, 0));
+#pragma unroll 1
+        for (int i = lane; i < ROW_WARPS; i += 32) {
+            least = min(least, word->warp[i].x);
+            greatest = max(greatest, word->warp[i].y);
+        }
+        least = tb_warp_min(least);
+        greatest = tb_warp_max(greatest);
+        if (least == greatest) out.low = out.high = law_key_value(greatest);
+        return out;
+    }
+
+    /* A histogram, by values or by keys, of the tokens in [low, high]: count, greatest complement of a key,
+     * greatest key, mass. The bins go down from `high`; what is of little weight meets in the last one, which
+     * the threads fill in registers. The masses are rounded to a unit of which all tokens of the row have
+     * less than 2^32 together; returns it, of 2^40. */
+    static __device__ __noinline__ float fill_range(float low, float high, bool by_key)
+    {
+        shared &s = W::all();
+        constexpr uint32_t last = TB_WIDE_BINS - 1;
+        float range = high - low;
+        if (s.least < high) range = fminf(range, high - s.least);
+        if (s.scale > 0.0f) range = fminf(range, TB_WIDE_DEPTH / s.scale);
+        const float most = 4294967040.0f / (float)(s.slice.length + 1);
+        const float inverse = range > 0.0f ? ((float)TB_WIDE_BINS - 0.1f) / range : 0.0f;
+        const uint32_t key_high = law_key(high), span = key_high - law_key(low);
+        const int shift = span >> 8 ? 24 - __clz(span) : 0;
+        constexpr int N = 16 / width; /* loads in flight */
+        uint32_t rest[4] = {};
+#pragma unroll 1
+        for (int i = W::PIECES - 1; i >= 0; i--) {
+            const chunk c = W::piece_of(s.slice, W::number(i));
+#pragma unroll 1
+            for (int j0 = 0; j0 < c.loads; j0 += N) {
+                uint4 v[N];
+                W::template load<N>(s.slice, c, j0, v);
+#pragma unroll
+                for (int j = 0; j < N; j++) {
+                    if (s.infinite) v[j] = tb_only_infinite<dtype>(v[j]);
+#pragma unroll
+                    for (int e = 0; e < width; e++) {
+                        const float x = tb_element<dtype>(v[j], e);
+                        if (!(x >= low && x <= high)) continue;
+                        const uint32_t key = law_key(x),
+                                       bin = by_key ? (key_high - key) >> shift
+                                                    : (uint32_t)fminf((high - x) * inverse, (float)last),
+                                       /* where they all weigh the same the exponent may be no number: then it
+                                        * is 0 */
+                            mass = (uint32_t)(tb_ex2(fminf((x - high) * s.scale, 0.0f)) * most);
+                        if (bin == last) {
+                            rest[0]++;
+                            rest[1] = max(rest[1], ~key);
+                            rest[2] = max(rest[2], key);
+                            rest[3] += mass;
+                            continue;
+                        }
+                        atomicAdd(&s.bin[0][bin], 1u);
+                        atomicMax(&s.bin[1][bin], ~key);
+                        atomicMax(&s.bin[2][bin], key);
+                        atomicAdd(&s.bin[3][bin], mass);
+                    }
+                }
+            }
+        }
+        __syncwarp();
+        rest[0] = tb_warp_sum(rest[0]);
+        rest[1] = tb_warp_max(rest[1]);
+        rest[2] = tb_warp_max(rest[2]);
+        rest[3] = tb_warp_sum(rest[3]);
+        if (tb_lane() == 0 && rest[0]) {
+            atomicAdd(&s.bin[0][last], rest[0]);
+            atomicMax(&s.bin[1][last], rest[1]);
+            atomicMax(&s.bin[2][last], rest[2]);
+            atomicAdd(&s.bin[3][last], rest[3]);
+        }
+        return tb_ex2((high - s.maximum) * s.scale) / most;
+    }
+
     /* From histograms of all tokens in [low, high]: one bin, or less, in which the boundary seems to be. With
      * `from_top`, count and mass are of the tokens above `high`, else of those from `low` up. */
     static __device__ __noinline__ tb_wide_bracket narrow(float low, float high, bool from_top,
@@ -216,8 +467,8 @@ template <int dtype, int C, int NT, int U, int CAP> struct tb_wide_search : tb_w
         const float wanted = target == TB_NO_MASS ? LAW_INF : (float)target * 0x1p-40f;
 #pragma unroll 1
         for (int round = 0;; round++) {
-            const float unit = W::fill_range(low, high, round & 1);
-            uint4 bin = W::template merge<false>((*turn)++ & 1);
+            const float unit = fill_range(low, high, round & 1);
+            uint4 bin = W::merge((*turn)++ & 1);
             uint32_t n, m, tokens, total;
             W::template scan<uint32_t>(bin.x, bin.w, &n, &m, &tokens, &total);
             if (!tokens) return {low, low};

@@ -9,7 +9,7 @@
 #include "row.cuh"
 
 #define TB_LIST 2048
-#define TB_BINS 2048
+#define TB_SELECT_BINS 2048
 #define TB_BATCH 128 /* draws at a time */
 
 #define TB_NO_COUNT 0xffffffffu
@@ -63,8 +63,8 @@ typedef struct tb_room {
             uint64_t other[TB_LIST]; /* the kept ones in index order, index << 32 | key, while drawing */
         };
         struct {
-            uint32_t bin_count[TB_BINS];
-            uint32_t bin_low[TB_BINS], bin_high[TB_BINS]; /* mass = high << 32 | low */
+            uint32_t bin_count[TB_SELECT_BINS];
+            uint32_t bin_low[TB_SELECT_BINS], bin_high[TB_SELECT_BINS]; /* mass = high << 32 | low */
         };
     };
     uint64_t chunk_mass[TB_MAX_CHUNKS];

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "fast_shapes.h"
+#include "params.h"
+#include "plan_fast.h"
 #include "whole_shapes.h"
 
 #define ALIGNMENT 256 /* of each part of the workspace */
@@ -28,18 +30,6 @@ static void add(tb_cuda_plan *plan, const char *kernel, unsigned grid, unsigned 
 /* ---- the fast kernels (docs/gpu.md): logits, one draw, few outputs, and chains with at most one
  * temperature, before the filters, and at most one top_p ---- */
 
-typedef struct fast_kernel {
-    const char *name;         /* as TOMBOLA_CUDA_VARIANT has it; the kernel is tombola_<name>_<dtype> */
-    unsigned blocks, threads; /* blocks of a row */
-    unsigned shared_bytes;
-    bool staged; /* a block keeps its share of the row in shared memory: tiles of 2048 vectors */
-    bool widens; /* and has room there for an f32 for each element */
-} fast_kernel;
-
-#define NAMES(name)                                                                                          \
-    {                                                                                                        \
-        "tombola_" name "_f32", "tombola_" name "_f16", "tombola_" name "_bf16"                              \
-    }
 enum {
     C1_512R,
     C1_512,
@@ -50,7 +40,6 @@ enum {
     C16_256,
     FLAT_C1,
     FLAT_C8,
-    FLAT_C16,
     FLAT_PIPE_C2,
     FLAT_PIPE_C4,
     FLAT_PIPE_C8,
@@ -60,7 +49,7 @@ enum {
 
 #define PIPE_THREADS(blocks) (32 * (TB_PIPE_OTHERS + TB_PIPE_DRAWERS(blocks)))
 
-static const fast_kernel fast_kernels[FAST_KERNELS] = {
+static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
     [C1_512R] = {"stream_c1_512r", 1, 512, TB_STREAM_C1_512R_BYTES, false},
     [C1_512] = {"stream_c1_512", 1, 512, TB_STREAM_C1_512_BYTES, false},
     [C1_256] = {"stream_c1_256", 1, 256, TB_STREAM_C1_256_BYTES, false},
@@ -70,7 +59,6 @@ static const fast_kernel fast_kernels[FAST_KERNELS] = {
     [C16_256] = {"stream_c16_256", 16, 256 + 32, TB_STREAM_C16_256_BYTES, true},
     [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false},
     [FLAT_C8] = {"flat_c8_256", 8, 256, TB_FLAT_C8_256_BYTES + 8 * 256 * 16, false},
-    [FLAT_C16] = {"flat_c16_256", 16, 256 + 32, TB_FLAT_C16_256_BYTES + 8 * 256 * 16, false},
     [FLAT_PIPE_C2] = {"flat_pipe_c2", 2, PIPE_THREADS(2), TB_PIPE_C2_BYTES, true},
     [FLAT_PIPE_C4] = {"flat_pipe_c4", 4, PIPE_THREADS(4), TB_PIPE_C4_BYTES, true},
     [FLAT_PIPE_C8] = {"flat_pipe_c8", 8, PIPE_THREADS(8), TB_PIPE_C8_BYTES, true},
@@ -78,13 +66,13 @@ static const fast_kernel fast_kernels[FAST_KERNELS] = {
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
-    [C1_512R] = NAMES("stream_c1_512r"),    [C1_512] = NAMES("stream_c1_512"),
-    [C1_256] = NAMES("stream_c1_256"),      [C2_512] = NAMES("stream_c2_512"),
-    [C4_256] = NAMES("stream_c4_256"),      [C8_256] = NAMES("stream_c8_256"),
-    [C16_256] = NAMES("stream_c16_256"),    [FLAT_C1] = NAMES("flat_c1_512"),
-    [FLAT_C8] = NAMES("flat_c8_256"),       [FLAT_C16] = NAMES("flat_c16_256"),
-    [FLAT_PIPE_C2] = NAMES("flat_pipe_c2"), [FLAT_PIPE_C4] = NAMES("flat_pipe_c4"),
-    [FLAT_PIPE_C8] = NAMES("flat_pipe_c8"), [FLAT_PIPE_C16] = NAMES("flat_pipe_c16"),
+    [C1_512R] = TB_NAMES("stream_c1_512r"),      [C1_512] = TB_NAMES("stream_c1_512"),
+    [C1_256] = TB_NAMES("stream_c1_256"),        [C2_512] = TB_NAMES("stream_c2_512"),
+    [C4_256] = TB_NAMES("stream_c4_256"),        [C8_256] = TB_NAMES("stream_c8_256"),
+    [C16_256] = TB_NAMES("stream_c16_256"),      [FLAT_C1] = TB_NAMES("flat_c1_512"),
+    [FLAT_C8] = TB_NAMES("flat_c8_256"),         [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"),
+    [FLAT_PIPE_C4] = TB_NAMES("flat_pipe_c4"),   [FLAT_PIPE_C8] = TB_NAMES("flat_pipe_c8"),
+    [FLAT_PIPE_C16] = TB_NAMES("flat_pipe_c16"),
 };
 
 /* What a chain asks of the fast kernels. */
@@ -137,14 +125,14 @@ static int64_t vectors_of(const tombola_call *call)
     return (call->vocab_size + width - 1) / width + 1; /* a row need not begin at a vector */
 }
 
-static bool is_pipe(const fast_kernel *kernel)
+static bool is_pipe(const tb_fast_kernel *kernel)
 {
     return strstr(kernel->name, "_pipe_") != NULL;
 }
 
 /* Clusters of the pipelined flat kernel that are resident, one block a multiprocessor: 66, 30, 15, 7 of 132,
  * parts of which are too small for another wide one. */
-static int64_t pipe_clusters(const tb_cuda_device *device, const fast_kernel *kernel)
+int64_t tb_pipe_clusters(const tb_cuda_device *device, const tb_fast_kernel *kernel)
 {
     int64_t sms = device->multiprocessors, blocks = kernel->blocks,
             clusters = blocks == 2   ? sms / 2
@@ -154,11 +142,11 @@ static int64_t pipe_clusters(const tb_cuda_device *device, const fast_kernel *ke
 }
 
 /* Chunks of a row for which a warp of it has room: as many as it can use; 0 where not even one fits. */
-static int64_t pipe_slots(const tb_cuda_device *device, const fast_kernel *kernel, const tombola_call *call,
-                          int64_t *slot_bytes)
+int64_t tb_pipe_slots(const tb_cuda_device *device, const tb_fast_kernel *kernel, const tombola_call *call,
+                      int64_t *slot_bytes)
 {
-    int64_t warps = kernel->blocks * TB_PIPE_WARPS, clusters = pipe_clusters(device, kernel);
-    *slot_bytes = ((vectors_of(call) + warps - 1) / warps + 31) / 32 * 512 * TB_PIPE_WARPS;
+    int64_t warps = kernel->blocks * TB_PIPE_WARPS, clusters = tb_pipe_clusters(device, kernel);
+    *slot_bytes = ((tb_row_vectors(call) + warps - 1) / warps + 31) / 32 * 512 * TB_PIPE_WARPS;
     if (kernel->widens && call->dtype != TOMBOLA_F32) *slot_bytes *= 2;
     int64_t slots = (device->shared_bytes - (int64_t)kernel->shared_bytes) / *slot_bytes,
             turns = (call->rows + clusters - 1) / clusters;
@@ -166,11 +154,12 @@ static int64_t pipe_slots(const tb_cuda_device *device, const fast_kernel *kerne
     return slots > TB_PIPE_SLOTS ? TB_PIPE_SLOTS : slots;
 }
 
-static unsigned fast_shared(const tb_cuda_device *device, const fast_kernel *kernel, const tombola_call *call)
+static unsigned fast_shared(const tb_cuda_device *device, const tb_fast_kernel *kernel,
+                            const tombola_call *call)
 {
     if (!kernel->staged) return kernel->shared_bytes;
     if (is_pipe(kernel)) {
-        int64_t slot_bytes, slots = pipe_slots(device, kernel, call, &slot_bytes);
+        int64_t slot_bytes, slots = tb_pipe_slots(device, kernel, call, &slot_bytes);
         return slots ? kernel->shared_bytes + (unsigned)(slots * slot_bytes) : 1u << 30;
     }
     int64_t tile = call->dtype == TOMBOLA_F32 ? 2048 : 1024,
@@ -179,7 +168,7 @@ static unsigned fast_shared(const tb_cuda_device *device, const fast_kernel *ker
     return bytes < (1 << 30) ? (unsigned)bytes : 1u << 30;
 }
 
-static bool fast_fits(const tb_cuda_device *device, const fast_kernel *kernel, const tombola_call *call)
+bool tb_fast_fits(const tb_cuda_device *device, const tb_fast_kernel *kernel, const tombola_call *call)
 {
     if (kernel->blocks > 1 && device->major < 9) return false;
     if (kernel->blocks > 8 && device->major >= 12)
@@ -188,38 +177,82 @@ static bool fast_fits(const tb_cuda_device *device, const fast_kernel *kernel, c
     return (int64_t)fast_shared(device, kernel, call) <= device->shared_bytes;
 }
 
-/* The pipelined flat kernel whose clusters are done first, if one has room for two rows, so that reading does
- * not wait for weighing. A turn takes as long as weighing a block's share and some more vectors would; the
- * first row's arrival and the last row's draw, with which nothing overlaps, as two more shares (measured). */
-#define PIPE_TURN_VECTORS 1500
+/* The pipelined kernel whose clusters are done first, if one has room for two rows, so that reading does not
+ * wait for weighing. A turn takes as long as weighing a block's share and some more vectors would; the first
+ * row's arrival and what comes after the last row's weights, with which nothing overlaps, as `tail` quarters
+ * of a share (measured). */
+#define PIPE_TURN_VECTORS 1600
+
+/* Of softmax, in vectors that are read and written: a turn takes as long as memory does with the clusters'
+ * rows, and as some vectors of each multiprocessor, and no less than the block's stages do; more where there
+ * is no room for three rows. With it goes the time until all clusters write, and, where rows do not follow
+ * each other, what is computed (measured). */
+static int64_t softmax_time(const tb_cuda_device *device, const tb_fast_kernel *kernel,
+                            const tombola_call *call, int64_t turns, int64_t slots)
+{
+    const int64_t sms = device->multiprocessors, narrow = call->dtype != TOMBOLA_F32,
+                  vectors = call->vocab_size * (narrow ? 6 : 8) / 32, least = sms * (narrow ? 1390 : 960);
+    const bool wide = kernel->blocks > 8;
+    int64_t turn = tb_pipe_clusters(device, kernel) * vectors + sms * (!narrow ? 200
+                                                                       : wide  ? 900
+                                                                               : 500),
+            start = sms * (wide ? 4200 : 3300);
+    if (turn < least) turn = least;
+    if (slots < 3 && slots < turns) turn += turn / (narrow ? 4 : 10);
+    if (turns == 1) start += sms * (vectors / kernel->blocks) * 3 / 10;
+    return start + turns * turn;
+}
 
 /* Of `count` kernels, those of fewer blocks first; NULL where none has room. */
-static const fast_kernel *choose_pipe(const tb_cuda_device *device, const tombola_call *call,
-                                      const fast_kernel *kernels, int count)
+static const tb_fast_kernel *choose_pipe(const tb_cuda_device *device, const tombola_call *call,
+                                         const tb_fast_kernel *kernels, int count, int tail)
 {
-    const fast_kernel *best = NULL;
+    const tb_fast_kernel *best = NULL;
     int64_t best_time = 0;
-    for (const fast_kernel *kernel = kernels + count - 1; kernel >= kernels; kernel--) {
-        if (!fast_fits(device, kernel, call)) continue;
-        int64_t clusters = pipe_clusters(device, kernel), turns = (call->rows + clusters - 1) / clusters,
-                bytes, share = vectors_of(call) / kernel->blocks,
-                time = turns * (PIPE_TURN_VECTORS + share) + 2 * share;
-        if (pipe_slots(device, kernel, call, &bytes) < (turns < 2 ? turns : 2)) continue;
+    for (const tb_fast_kernel *kernel = kernels + count - 1; kernel >= kernels; kernel--) {
+        if (!tb_fast_fits(device, kernel, call)) continue;
+        int64_t clusters = tb_pipe_clusters(device, kernel), turns = (call->rows + clusters - 1) / clusters,
+                bytes, share = vectors_of(call) / kernel->blocks;
+        const int64_t slots = tb_pipe_slots(device, kernel, call, &bytes);
+        if (slots < (turns < 2 ? turns : 2)) continue;
+        const int64_t time = kernel->widens ? softmax_time(device, kernel, call, turns, slots)
+                                            : turns * (PIPE_TURN_VECTORS + share) + share * tail / 4;
         if (!best || time <= best_time) best = kernel, best_time = time;
     }
     return best;
 }
 
-static void add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
-                            const fast_kernel *kernel, const char *const names[3])
+void tb_add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                        const tb_fast_kernel *kernel, const char *const names[3])
 {
-    const int64_t resident = is_pipe(kernel) ? pipe_clusters(device, kernel) : call->rows,
+    const int64_t resident = is_pipe(kernel) ? tb_pipe_clusters(device, kernel) : call->rows,
                   teams = call->rows < resident ? call->rows : resident;
     plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = names[call->dtype],
                                                           .grid = (unsigned)teams * kernel->blocks,
                                                           .threads = kernel->threads,
                                                           .cluster = kernel->blocks,
                                                           .shared_bytes = fast_shared(device, kernel, call)};
+}
+
+#define PIPE_TOKENS 32000 /* of the shortest rows that the pipelined flat kernel was measured with */
+
+static const tb_fast_kernel *choose_flat_pipe(const tb_cuda_device *device, const tombola_call *call)
+{
+    return choose_pipe(device, call, &fast_kernels[FLAT_PIPE_C2], FAST_KERNELS - FLAT_PIPE_C2, 3);
+}
+
+/* min_p alone: a flat kernel takes the same whatever a row keeps, a streaming one less where that is few
+ * tokens, and about twice as long where it is many. So the pipe serves what it takes at most some 14 % longer
+ * with when few are kept, and calls of few rows: not many rows in 16 bits, nor of more tokens than clusters
+ * of 8 have room for two rows of. */
+static bool flat_suits_min_p(const tb_cuda_device *device, const tombola_call *call)
+{
+    const int64_t rows = call->rows, sms = device->multiprocessors;
+    if (device->major < 9 || vectors_of(call) < 8 * 256) return false;
+    if (rows <= sms / 8) return true;
+    if (call->vocab_size < PIPE_TOKENS) return false;
+    const tb_fast_kernel *pipe = choose_flat_pipe(device, call);
+    return pipe && (rows <= sms / 4 || (call->dtype == TOMBOLA_F32 && pipe->blocks <= 8));
 }
 
 /* The kernel for a batch: many blocks a row where rows are few; enough of a row for each block. The numbers
@@ -234,15 +267,12 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         if (rows * 4 <= sms * 11 / 10 && vectors >= 4 * 1024) order[n++] = C4_256;
         if (rows * 2 <= sms && vectors >= 2 * 2048) order[n++] = C2_512;
         if (rows <= sms && vectors > 4 * 1024) order[n++] = C1_512R; /* one block a multiprocessor */
-        order[n++] = vectors > 4 * 1024 ? (rows <= 2 * sms ? C1_512 : C1_256)
-                     : vectors > 512    ? C1_256
-                                        : C1_512;
+        /* long rows: two blocks a multiprocessor, which read in turns where there are more rows */
+        const bool two = vectors > 20 * 1024 || vectors <= 512 || (vectors > 4 * 1024 && rows <= 2 * sms);
+        order[n++] = two ? C1_512 : C1_256;
     } else {
-        const fast_kernel *pipe =
-            choose_pipe(device, call, &fast_kernels[FLAT_PIPE_C2], FAST_KERNELS - FLAT_PIPE_C2);
-        const bool short_rows = call->vocab_size < 32000; /* shorter than the pipe was measured with */
-        if (rows <= sms / (short_rows || vectors >= 12 * 1024 ? 16 : 32) && vectors >= 16 * 256)
-            order[n++] = FLAT_C16;
+        const tb_fast_kernel *pipe = choose_flat_pipe(device, call);
+        const bool short_rows = call->vocab_size < PIPE_TOKENS;
         if (short_rows && rows <= 3 * (sms / 8 - 1) && vectors >= 8 * 256) order[n++] = FLAT_C8;
         if (short_rows && rows >= sms * 3 / 4 && (rows <= 2 * sms || vectors <= 4 * 1024))
             order[n++] = FLAT_C1;
@@ -252,7 +282,7 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         order[n++] = FLAT_C8;
     }
     for (int i = 0; i < n; i++)
-        if (fast_fits(device, &fast_kernels[order[i]], call)) return order[i];
+        if (tb_fast_fits(device, &fast_kernels[order[i]], call)) return order[i];
     return FAST_KERNELS;
 }
 
@@ -266,21 +296,18 @@ static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
     const bool flat = flat_serves(call, &chain);
     if (!forced) {
         choice = FAST_KERNELS;
-        /* min_p alone: up to some rows the flat kernels are about as fast on rows that keep few tokens, and
-         * much faster on others */
-        const bool few_rows =
-            device->major >= 9 && call->rows <= device->multiprocessors / 8 && vectors_of(call) >= 8 * 256;
-        if (flat && (!chain.filtered || few_rows)) choice = choose_fast(device, call, false);
+        if (flat && (!chain.filtered || flat_suits_min_p(device, call)))
+            choice = choose_fast(device, call, false);
         if (choice == FAST_KERNELS && !call->total_mass) choice = choose_fast(device, call, true);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
-            if (!strcmp(forced, fast_kernels[i].name) && fast_fits(device, &fast_kernels[i], call))
+            if (!strcmp(forced, fast_kernels[i].name) && tb_fast_fits(device, &fast_kernels[i], call))
                 choice = i;
         if (choice < FLAT_C1 && call->total_mass) return false;
         if (choice >= FLAT_C1 && choice < FAST_KERNELS && !flat) return false;
     }
     if (choice == FAST_KERNELS) return false;
-    add_fast_launch(plan, device, call, &fast_kernels[choice], fast_names[choice]);
+    tb_add_fast_launch(plan, device, call, &fast_kernels[choice], fast_names[choice]);
     return true;
 }
 
@@ -342,7 +369,7 @@ static bool whole_fits(const tb_cuda_device *device, const tombola_call *call, u
 static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                       unsigned blocks)
 {
-    static const char *const names[] = NAMES("whole"), *const top_names[] = NAMES("whole_top");
+    static const char *const names[] = TB_NAMES("whole"), *const top_names[] = TB_NAMES("whole_top");
     if (!blocks) {
         /* Three blocks a multiprocessor, so that one reads while others compute and write; where rows are
          * few, more blocks a row, down to 16 KB each. */
@@ -367,17 +394,16 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
 /* ---- the pipelined kernels for softmax of many rows: logits, probabilities of all tokens, or of those that
  * a min_p keeps ---- */
 
-#define SOFTMAX_FEW_ROWS 8
 #define SOFTMAX_THREADS (32 * (TB_PIPE_OTHERS + TB_WHOLE_PIPE_WRITERS))
 
-static const fast_kernel softmax_kernels[] = {
+static const tb_fast_kernel softmax_kernels[] = {
     {"whole_pipe_c2", 2, SOFTMAX_THREADS, TB_WHOLE_PIPE_C2_BYTES, true, true},
     {"whole_pipe_c4", 4, SOFTMAX_THREADS, TB_WHOLE_PIPE_C4_BYTES, true, true},
     {"whole_pipe_c8", 8, SOFTMAX_THREADS, TB_WHOLE_PIPE_C8_BYTES, true, true},
     {"whole_pipe_c16", 16, SOFTMAX_THREADS, TB_WHOLE_PIPE_C16_BYTES, true, true},
 };
-static const char *const softmax_names[][3] = {NAMES("whole_pipe_c2"), NAMES("whole_pipe_c4"),
-                                               NAMES("whole_pipe_c8"), NAMES("whole_pipe_c16")};
+static const char *const softmax_names[][3] = {TB_NAMES("whole_pipe_c2"), TB_NAMES("whole_pipe_c4"),
+                                               TB_NAMES("whole_pipe_c8"), TB_NAMES("whole_pipe_c16")};
 
 static bool softmax_serves(const tombola_call *call)
 {
@@ -394,17 +420,16 @@ static bool add_softmax(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 {
     const int count = sizeof softmax_kernels / sizeof softmax_kernels[0];
     if (device->shared_bytes <= TB_LARGE_BYTES || !softmax_serves(call)) return false;
-    const fast_kernel *kernel = NULL;
+    const tb_fast_kernel *kernel = NULL;
     if (!forced) {
-        if (call->rows > SOFTMAX_FEW_ROWS && vectors_of(call) >= 8 * 256)
-            kernel = choose_pipe(device, call, softmax_kernels, count);
+        if (vectors_of(call) >= 8 * 256) kernel = choose_pipe(device, call, softmax_kernels, count, 0);
     } else {
         for (int i = 0; i < count; i++)
-            if (!strcmp(forced, softmax_kernels[i].name) && fast_fits(device, &softmax_kernels[i], call))
+            if (!strcmp(forced, softmax_kernels[i].name) && tb_fast_fits(device, &softmax_kernels[i], call))
                 kernel = &softmax_kernels[i];
     }
     if (!kernel) return false;
-    add_fast_launch(plan, device, call, kernel, softmax_names[kernel - softmax_kernels]);
+    tb_add_fast_launch(plan, device, call, kernel, softmax_names[kernel - softmax_kernels]);
     return true;
 }
 
@@ -428,7 +453,7 @@ static bool pick_suits(const tb_cuda_device *device, const tombola_call *call)
 static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                      unsigned threads)
 {
-    static const char *const names[] = NAMES("pick");
+    static const char *const names[] = TB_NAMES("pick");
     const int64_t sms = device->multiprocessors;
     const bool many = tb_wants_top(call) || call->kept_ids,
                by_mass = tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS;
@@ -447,6 +472,7 @@ static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
 static bool add_row_kernel(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                            unsigned whole_blocks, unsigned pick_threads, const char *forced)
 {
+    if (tb_add_few(plan, device, call, forced)) return true;
     const bool pick = forced ? pick_threads > 0 : pick_suits(device, call);
     if (pick && call->method == TOMBOLA_EXACT && tb_pick_kind(call, call->steps) != TB_PICK_NEVER) {
         add_pick(plan, device, call, pick_threads);
@@ -519,46 +545,22 @@ static void add_generic(tb_cuda_plan *plan, const tb_cuda_device *device, const 
     plan->launch[plan->launch_count++] = launch;
 }
 
-const char *const tb_cuda_variants[] = {
-    "generic",        "generic_c1",
-    "generic_c2",     "generic_c4",
-    "generic_c8",     "generic_c16",
-    "whole_c1",       "whole_c2",
-    "whole_c4",       "whole_c8",
-    "whole_c16",      "stream_c1_512",
-    "stream_c1_256",  "stream_c2_512",
-    "stream_c1_512r", "stream_c4_256",
-    "stream_c8_256",  "stream_c16_256",
-    "flat_c1_512",    "flat_c8_256",
-    "flat_c16_256",   "flat_pipe_c2",
-    "flat_pipe_c4",   "flat_pipe_c8",
-    "flat_pipe_c16",  "whole_pipe_c2",
-    "whole_pipe_c4",  "whole_pipe_c8",
-    "whole_pipe_c16", "pick_256",
-    "pick_512",       "pick_1024",
-    "rejection",      NULL,
-};
-
-/* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
- * that the device does not have. */
-static unsigned forced_blocks(const tb_cuda_device *device, const char *forced, const char *prefix)
-{
-    static const char *const numbers[] = {"1", "2", "4", "8", "16"};
-    size_t length = strlen(prefix);
-    if (!forced || strncmp(forced, prefix, length)) return 0;
-    for (int i = 0; i < 5; i++)
-        if (!strcmp(forced + length, numbers[i]))
-            return i == 0 || (device->major >= 9 && (i < 4 || device->major < 12)) ? 1u << i : 0;
-    return 0;
-}
-
 tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *call, const char *forced)
 {
-    tb_cuda_plan plan = {0};
+    tb_cuda_plan plan = {.slow_doubles = device->double_ratio > 2};
+    if (forced && !strcmp(forced, "digits")) { /* as on devices whose doubles are slow */
+        plan = tb_cuda_choose(device, call, NULL);
+        plan.slow_doubles = true;
+        bool sums = false;
+        for (int i = 0; i < plan.launch_count; i++)
+            sums |= strstr(plan.launch[i].kernel, "_flat_") || strstr(plan.launch[i].kernel, "whole_pipe_");
+        if (!sums) plan.launch_count = 0;
+        return plan;
+    }
     const bool exact = call->method == TOMBOLA_EXACT;
     bool usual = !forced || !strcmp(forced, "generic") || !strcmp(forced, exact ? "generic" : "rejection");
-    unsigned blocks = forced_blocks(device, forced, "generic_c");
-    unsigned whole = forced_blocks(device, forced, "whole_c");
+    unsigned blocks = tb_forced_blocks(device, forced, "generic_c");
+    unsigned whole = tb_forced_blocks(device, forced, "whole_c");
     const unsigned threads = !forced                        ? 0
                              : !strcmp(forced, "pick_256")  ? 256
                              : !strcmp(forced, "pick_512")  ? 512

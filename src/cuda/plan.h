@@ -15,6 +15,7 @@ typedef struct tb_cuda_device {
     int major, minor; /* compute capability */
     int multiprocessors;
     int shared_bytes; /* opt-in shared memory of one block */
+    int double_ratio; /* how many times as fast as doubles floats are */
     int64_t l2_bytes;
 } tb_cuda_device;
 
@@ -31,6 +32,7 @@ typedef struct tb_cuda_plan {
     int launch_count;
     tb_cuda_launch launch[TB_CUDA_MAX_LAUNCHES];
     size_t workspace_bytes;
+    bool slow_doubles; /* of the device: the flat kernels sum weights as two integer digits */
 } tb_cuda_plan;
 
 /* The part as a call: without the other parts' outputs, and without a chain where all tokens are meant. */
@@ -38,6 +40,10 @@ tombola_call tb_cuda_part_of(const tombola_call *call, tb_cuda_part part);
 
 /* The variants that can be forced, NULL at the end. */
 extern const char *const tb_cuda_variants[];
+
+/* The blocks of a row that a forced "<prefix>1" to "<prefix>16" names; 0 for other names, and for clusters
+ * that the device does not have. */
+unsigned tb_forced_blocks(const tb_cuda_device *device, const char *forced, const char *prefix);
 
 /* `forced` is the name of a kernel variant that tests force (environment TOMBOLA_CUDA_VARIANT), or NULL. */
 tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *call, const char *forced);

@@ -12,12 +12,13 @@
 #ifndef TB_CUDA_WHOLE_PIPE_CUH
 #define TB_CUDA_WHOLE_PIPE_CUH
 
-#include "fast_flat_pipe.cuh"
+#include "fast_flat_pipe_rows.cuh"
+
+#include <type_traits>
 
 template <int dtype, int C> struct tb_whole_pipe_shared {
     static constexpr bool DRAWS = false;
     static constexpr int ROOM = dtype == TOMBOLA_F32 ? 1 : 2; /* E(t) is an f32 */
-    static constexpr int EMPTIES = TB_PIPE_LOOKERS;
     static constexpr int WARPS = C * TB_PIPE_WARPS, LOOKS = C * TB_PIPE_LOOKERS;
     static constexpr int WRITERS = TB_WHOLE_PIPE_WRITERS, THREADS = 32 * (TB_PIPE_OTHERS + WRITERS);
     static constexpr int DONE_WITH_ROW = WRITERS, DONE_WITH_PLACE = WRITERS, MASSES = TB_PIPE_SLOTS;
@@ -30,20 +31,27 @@ template <int dtype, int C> struct tb_whole_pipe_shared {
     uint32_t placed, known;    /* numbers of rows */
     /* mbarriers */
     uint64_t mail_maximum[TB_PIPE_RING], decided[TB_PIPE_RING], free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
-    uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[EMPTIES][TB_PIPE_SLOTS];
+    uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[TB_PIPE_SLOTS];
     uint64_t weighed[TB_PIPE_SLOTS], mail_mass[TB_PIPE_SLOTS]; /* by the block's warps; by the cluster's */
+
+    TB_MEMBER void set_up(int lane)
+    {
+        if (lane < TB_PIPE_SLOTS) tb_mail_init(&weighed[lane], TB_PIPE_WARPS);
+    }
 };
 
 /* A message of a row reuses the memory of an earlier row: of masses, that of the last row in the same place.
  * Who tells a mass of row i has all maxima of it, from warps that saw their parts of it, in places that the
  * warps that write had done with, and so with the masses of the row there before. For the maxima of row
  * i - TB_PIPE_RING this holds all the more. */
-template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pipe_shared<dtype, C>> {
+template <int dtype, int C> struct tb_whole_pipe : tb_pipe_rows<dtype, C, tb_whole_pipe_shared<dtype, C>> {
     typedef tb_whole_pipe_shared<dtype, C> S;
-    typedef tb_pipe<dtype, C, S> P;
+    typedef tb_pipe_rows<dtype, C, S> P;
     static constexpr uint32_t width = P::width;
     using P::lane, P::params, P::rank, P::rows, P::s, P::warp;
-    static constexpr int PER_LANE = (S::WARPS + 31) / 32;
+    static constexpr int PER_LANE = S::WARPS / 32;
+    static constexpr bool DOUBLES = dtype == TOMBOLA_F32; /* the others are as fast with digits */
+    typedef std::conditional_t<DOUBLES, tb_double_sum, tb_digit_sum> usual_sum;
 
     /* ---- a warp with a chunk: E(t) of its tokens, and their mass, told to all blocks ---- */
     TB_MEMBER void weigh()
@@ -59,19 +67,22 @@ template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pi
             uint64_t word = 0;
             if (row.usual) {
                 const float maximum = row.maximum, factor = row.factor, most = row.most;
-                if (most == 1.0f)
-                    word = weigh_chunk(chunk, to, groups,
-                                       [&](float x) { return tb_scaled_exponent(x, maximum, factor); });
-                else
-                    word = weigh_chunk(chunk, to, groups, [&](float x) {
+                if (most != 1.0f || (DOUBLES && params.slow_doubles))
+                    word = weigh_chunk<tb_digit_sum>(chunk, to, groups, [&](float x) {
                         const float u = tb_scaled_exponent(x, maximum, factor);
                         return u <= most ? u : 1.0f;
                     });
+                else
+                    word = weigh_chunk<usual_sum>(
+                        chunk, to, groups, [&](float x) { return tb_scaled_exponent(x, maximum, factor); });
                 word = tb_warp_sum54(word);
             } else if (row.kind != TB_PIPE_VOID) {
                 const tb_pipe_row &all = s.row[turn.row % TB_PIPE_KNOWN];
-                word = weigh_slowly(chunk, to, groups, row.share * P::mine(), all.slice.shift, all.scale,
-                                    all.least_t, row.kind, row.maximum);
+                if (row.kind == TB_PIPE_GREEDY)
+                    word = find_lowest(chunk, groups, row.share * P::mine(), all.slice.shift, row.maximum);
+                else
+                    word = weigh_slowly(chunk, to, groups, all.scale, all.least_t, row.kind == TB_PIPE_EQUAL,
+                                        row.maximum);
             }
             tb_writes_before_copies();
             __syncwarp();
@@ -92,11 +103,11 @@ template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pi
     }
 
     /* 0 stands for E(t) of what weighs nothing, or is not kept. */
-    template <class F>
+    template <class Sum, class F>
     TB_MEMBER uint64_t weigh_chunk(const uint4 *chunk, uint4 *to, uint32_t groups, F exponent) const
     {
         constexpr int U = dtype == TOMBOLA_F32 ? 4 : 2;
-        tb_weight_sum sum;
+        Sum sum;
         sum.clear();
         auto weigh_vector = [&](const uint4 &v, uint32_t vector) {
             float e[width];
@@ -128,14 +139,12 @@ template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pi
         return sum.total();
     }
 
-    /* Rows that are not the usual ones: the same, and the warp's mass; of greedy rows the lowest index of the
-     * maximum. */
+    /* Rows that are not the usual ones: the same, and the warp's mass. */
     static __device__ __noinline__ uint64_t weigh_slowly(const uint4 *chunk, uint4 *to, uint32_t groups,
-                                                         uint32_t first, uint32_t shift, float scale,
-                                                         float least_t, tb_pipe_kind kind, float maximum)
+                                                         float scale, float least_t, bool equal,
+                                                         float maximum)
     {
         const float least = maximum == LAW_INF ? LAW_INF : TB_LEAST;
-        uint32_t lowest = 0xffffffffu;
         uint64_t sum = 0;
 #pragma unroll 1
         for (uint32_t j = 0; j < groups; j++) {
@@ -145,15 +154,31 @@ template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pi
 #pragma unroll
             for (int k = 0; k < (int)width; k++) {
                 const float x = tb_element<dtype>(v, k), t = law_exponent(x, maximum, scale);
-                const bool equal = kind == TB_PIPE_EQUAL, kept = x >= least && (equal || t >= least_t);
+                const bool kept = x >= least && (equal || t >= least_t);
                 e[k] = !kept ? 0.0f : equal ? 1.0f : tb_renormalised(false, tb_exp2(t), 1.0f);
                 sum += !kept ? 0 : equal ? LAW_ONE : law_weight(t);
-                if (x == maximum) lowest = min(lowest, (first + vector) * width + k - shift);
             }
             __syncwarp();
             put(to, vector, e);
         }
-        return kind == TB_PIPE_GREEDY ? tb_warp_min(lowest) : tb_warp_sum54(sum);
+        return tb_warp_sum54(sum);
+    }
+
+    /* Lowest index of the maximum in a chunk whose first vector is number `first` of the row. */
+    static TB_MEMBER uint32_t find_lowest(const uint4 *chunk, uint32_t groups, uint32_t first, uint32_t shift,
+                                          float maximum)
+    {
+        uint32_t lowest = 0xffffffffu;
+#pragma unroll 2
+        for (uint32_t j = 0; j < groups; j++) {
+            const uint32_t vector = j * 32 + tb_lane();
+            const uint4 v = chunk[vector];
+#pragma unroll
+            for (int k = 0; k < (int)width; k++)
+                if (tb_element<dtype>(v, k) == maximum)
+                    lowest = min(lowest, (first + vector) * width + k - shift);
+        }
+        return tb_warp_min(lowest);
     }
 
     /* ---- a warp that writes ---- */
@@ -165,15 +190,12 @@ template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pi
             tb_wait_here(&s.mail_mass[turn.place], turn.filling & 1);
             if (writer == 0 && lane == 0) tb_mail_expect(&s.mail_mass[turn.place], S::MASS_BYTES);
             write_row(row, turn, writer);
-            if (lane == 0 && (turn.row + 1) % TB_PIPE_GROUP == 0) P::give_back(turn.row);
+            __syncwarp();
+            if (lane == 0) {
+                tb_mail_arrive(&s.empty[turn.place]);
+                if ((turn.row + 1) % TB_PIPE_GROUP == 0) P::give_back(turn.row);
+            }
         }
-    }
-
-    /* A quarter of the place may be filled again. */
-    TB_MEMBER void give_place(const tb_pipe_turn &turn, uint32_t part)
-    {
-        __syncwarp();
-        if (lane == 0) tb_mail_arrive(&s.empty[part][turn.place]);
     }
 
     TB_MEMBER void write_row(const tb_pipe_row &row, const tb_pipe_turn &turn, uint32_t writer)
@@ -189,15 +211,13 @@ template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pi
             tb_gpu_locate(call, index, &start, &count);
             write_one(out, (uint32_t)(count * rank / C), (uint32_t)(count * (rank + 1) / C), 0xffffffffu,
                       writer);
-            for (uint32_t q = 0; q < S::EMPTIES; q++) give_place(turn, q);
             if (says) write_words(index, row.bad ? TOMBOLA_ROW_BAD_PARAM : found.y | TOMBOLA_ROW_EMPTY, 0);
             return;
         }
-        uint32_t begin; /* of the block's share */
         const uint32_t share = row.share * TB_PIPE_WARPS, shift = row.slice.shift,
                        first = min(row.slice.end, share * rank), end = min(row.slice.end, first + share),
+                       begin = first < end && first ? first * width - shift : 0,
                        stop = first < end ? min(row.slice.length, end * width - shift) : 0;
-        begin = first < end && first ? first * width - shift : 0;
         uint64_t mass = 0;
         uint32_t lowest = 0xffffffffu;
 #pragma unroll
@@ -209,19 +229,10 @@ template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pi
         if (kind == TB_PIPE_GREEDY) {
             mass = LAW_ONE;
             write_one(out, begin, stop, tb_warp_min(lowest), writer);
-            for (uint32_t q = 0; q < S::EMPTIES; q++) give_place(turn, q);
         } else {
             mass = tb_warp_sum64(mass);
-            const float scale = law_renorm_scale(mass);
-            const uint32_t offset = shift - first * width;
-#pragma unroll 1
-            for (uint32_t q = 0; q < S::EMPTIES; q++) { /* up to the end of a quarter of the place */
-                const uint32_t next = q + 1 < S::EMPTIES ? min(stop, P::slot * (q + 1) - offset) : stop;
-                write_share(out, begin, next, (const float *)P::room_of(turn), offset, scale,
-                            (writer + q) % S::WRITERS);
-                begin = next;
-                give_place(turn, q);
-            }
+            write_share(out, begin, stop, (const float *)P::room_of(turn), shift - first * width,
+                        law_renorm_scale(mass), writer);
         }
         if (says) write_words(index, found.y | (found.x == TB_KEY_POS_INF ? TOMBOLA_ROW_POS_INF : 0u), mass);
     }
@@ -291,7 +302,7 @@ template <int dtype, int C> struct tb_whole_pipe : tb_pipe<dtype, C, tb_whole_pi
     TB_MEMBER void write_one(float *out, uint32_t begin, uint32_t stop, uint32_t at, uint32_t writer)
     {
         auto one = [&](uint32_t i) { return i == at ? 1.0f : 0.0f; };
-        write_span<1>(
+        write_span<4>(
             out, begin, stop, writer,
             [&](uint32_t i) {
                 return make_uint4(law_bits(one(i)), law_bits(one(i + 1)), law_bits(one(i + 2)),

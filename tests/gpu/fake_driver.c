@@ -67,6 +67,7 @@ static tb_cu_result device_attribute(int *value, int attribute, tb_cu_device dev
     case TB_CU_DEVICE_L2_BYTES: *value = 50 << 20; break;
     case TB_CU_DEVICE_MAJOR: *value = fake.major; break;
     case TB_CU_DEVICE_MINOR: *value = fake.minor; break;
+    case TB_CU_DEVICE_DOUBLE_RATIO: *value = 2; break;
     case TB_CU_DEVICE_PAGEABLE_ACCESS: *value = fake.pageable; break;
     case TB_CU_DEVICE_SHARED_OPTIN: *value = fake.shared_optin; break;
     default: return TB_CU_INVALID_VALUE;

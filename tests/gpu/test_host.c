@@ -246,12 +246,18 @@ static void launching(void **state)
     assert_int_equal(seen_device.major, 9);
     assert_int_equal(seen_device.multiprocessors, 132);
     assert_int_equal(seen_device.shared_bytes, 232448);
+    assert_int_equal(seen_device.double_ratio, 2);
+    assert_int_equal(first->params.slow_doubles, 0);
+    next_plan.slow_doubles = true;
+    assert_int_equal(tb_cuda_run(cuda, &call, &error), TOMBOLA_OK);
+    next_plan.slow_doubles = false;
+    assert_int_equal(fake.launch[2].params.slow_doubles, 1);
     assert_string_equal(seen_variant, "(none)");
 
     call.dependent_launch = 1;
     assert_int_equal(tb_cuda_run(cuda, &call, NULL), TOMBOLA_OK);
-    assert_true(fake.launch[2].dependent);
-    assert_false(fake.launch[3].dependent);
+    assert_true(fake.launch[4].dependent);
+    assert_false(fake.launch[5].dependent);
 }
 
 /* Each launch gets its part of the call, and all of the chain to check. */

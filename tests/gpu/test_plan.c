@@ -13,14 +13,14 @@
 
 #include "cuda/plan.h"
 
-static const tb_cuda_device h200 = {9, 0, 132, 232448, 60 << 20};
+static const tb_cuda_device h200 = {9, 0, 132, 232448, 2, 60 << 20};
 static const tb_cuda_device devices[] = {
-    {8, 0, 108, 166912, 40 << 20},   /* A100 */
-    {8, 6, 84, 101376, 6 << 20},     /* RTX 3090 */
-    {8, 9, 128, 101376, 72 << 20},   /* RTX 4090 */
-    {9, 0, 132, 232448, 60 << 20},   /* H200 */
-    {10, 0, 148, 232448, 126 << 20}, /* B200 */
-    {12, 0, 170, 101376, 96 << 20},  /* RTX 5090 */
+    {8, 0, 108, 166912, 2, 40 << 20},   /* A100 */
+    {8, 6, 84, 101376, 32, 6 << 20},    /* RTX 3090 */
+    {8, 9, 128, 101376, 64, 72 << 20},  /* RTX 4090 */
+    {9, 0, 132, 232448, 2, 60 << 20},   /* H200 */
+    {10, 0, 148, 232448, 2, 126 << 20}, /* B200 */
+    {12, 0, 170, 101376, 64, 96 << 20}, /* RTX 5090 */
 };
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -192,9 +192,8 @@ static void a_forced_variant_is_used_or_refused(void **state)
     assert_string_equal(plan.launch[0].kernel, "tombola_generic");
 }
 
-/* No filter, or min_p alone of few rows: one launch of a flat kernel, for many rows the pipelined one, whose
- * rows follow each other through as many clusters as are resident. Ranks and kept ids are the streaming
- * kernels', and min_p of many rows, of which it mostly keeps few tokens. */
+/* No filter, or min_p alone: one launch of a flat kernel, for many rows the pipelined one, whose rows follow
+ * each other through as many clusters as are resident. Ranks and kept ids are the streaming kernels'. */
 static void flat_rows(void **state)
 {
     (void)state;
@@ -205,10 +204,6 @@ static void flat_rows(void **state)
             tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
             assert_int_equal(plan.launch_count, 1);
             assert_int_equal(plan.workspace_bytes, 0);
-            if (filters && rows > 16) {
-                assert_int_equal(strncmp(plan.launch[0].kernel, "tombola_stream_", 15), 0);
-                plan = tb_cuda_choose(&h200, &call, "flat_pipe_c8");
-            }
             assert_int_equal(strncmp(plan.launch[0].kernel, "tombola_flat_", 13), 0);
             if (rows >= 64) {
                 assert_non_null(strstr(plan.launch[0].kernel, "pipe"));
@@ -233,29 +228,57 @@ static void flat_kernels_as_measured(void **state)
         int dtype;
         const char *kernel;
     } choices[] = {
-        {1, 128256, TOMBOLA_F32, "tombola_flat_c16_256_f32"},
-        {8, 128256, TOMBOLA_F32, "tombola_flat_c16_256_f32"},
+        {1, 128256, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
+        {8, 128256, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
         {16, 128256, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
         {32, 128256, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
+        {48, 128256, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
         {128, 128256, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
         {512, 128256, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
-        {8, 128256, TOMBOLA_BF16, "tombola_flat_c16_256_bf16"},
-        {64, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c8_bf16"},
+        {1, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c16_bf16"},
+        {8, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c8_bf16"},
+        {32, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c8_bf16"},
+        {64, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
         {512, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c4_bf16"},
-        {1, 32000, TOMBOLA_F32, "tombola_flat_c16_256_f32"},
         {8, 32000, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
-        {16, 32000, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
         {32, 32000, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
-        {32, 32000, TOMBOLA_BF16, "tombola_flat_pipe_c4_bf16"},
-        {48, 32000, TOMBOLA_F32, "tombola_flat_pipe_c4_f32"},
+        {32, 32000, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
+        {64, 32000, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
         {512, 32000, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
         {512, 32000, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
+        {1, 262144, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
         {512, 262144, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
+        {32, 262144, TOMBOLA_BF16, "tombola_flat_pipe_c16_bf16"},
         {512, 262144, TOMBOLA_BF16, "tombola_flat_pipe_c8_bf16"},
     };
     for (int i = 0; i < COUNT(choices); i++) {
         tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, NULL, 0);
         assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, choices[i].kernel);
+    }
+}
+
+/* min_p alone: a pipe where that is at most some 14 % slower than streaming on rows that keep few tokens, and
+ * for few rows; it does not become slower with the tokens kept. */
+static void min_p_as_measured(void **state)
+{
+    (void)state;
+    static const tombola_step min_p = {.kind = TOMBOLA_MIN_P, .value = 0.05f};
+    static const struct {
+        int64_t rows, vocab_size;
+        int dtype;
+        bool pipe;
+    } choices[] = {
+        {1, 128256, TOMBOLA_F32, true},     {32, 128256, TOMBOLA_F32, true},
+        {64, 128256, TOMBOLA_F32, true},    {512, 128256, TOMBOLA_F32, true},
+        {32, 128256, TOMBOLA_BF16, true},   {64, 128256, TOMBOLA_BF16, false},
+        {512, 128256, TOMBOLA_BF16, false}, {512, 32000, TOMBOLA_F32, true},
+        {512, 32000, TOMBOLA_BF16, false},  {32, 262144, TOMBOLA_F32, true},
+        {64, 262144, TOMBOLA_F32, false},
+    };
+    for (int i = 0; i < COUNT(choices); i++) {
+        tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, &min_p, 1);
+        const char *kernel = tb_cuda_choose(&h200, &call, NULL).launch[0].kernel;
+        assert_int_equal(strncmp(kernel, choices[i].pipe ? "tombola_flat_pipe" : "tombola_stream", 14), 0);
     }
 }
 
@@ -277,6 +300,8 @@ static void variants_run_under_their_names(void **state)
                 ran = true;
                 check_plan(&devices[d], &call, &plan);
                 if (!strcmp(name, "generic")) continue; /* stands for rejection too */
+                assert_int_equal(plan.slow_doubles, devices[d].double_ratio > 2 || !strcmp(name, "digits"));
+                if (!strcmp(name, "digits")) continue; /* the kernels that sum weights, by their own names */
                 assert_int_equal(strncmp(plan.launch[0].kernel + 8, name, strcspn(name, "_")), 0);
             }
             if (devices[d].major == 9 || devices[d].major == 10) assert_true(ran);
@@ -320,6 +345,88 @@ static void whole_rows(void **state)
     assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "tombola_generic");
 }
 
+/* Softmax: probabilities of all tokens, or of those that a min_p keeps, and what else the pipe says of a row.
+ */
+static void softmax_of_many_rows(void **state)
+{
+    (void)state;
+    static const tombola_step steps[] = {{.kind = TOMBOLA_TEMPERATURE, .value = 0.8f},
+                                         {.kind = TOMBOLA_MIN_P, .value = 0.1f},
+                                         {.kind = TOMBOLA_TOP_P, .value = 0.9f}};
+    static const char *const kernels[] = {"tombola_whole_pipe_c8_f32", "tombola_whole_pipe_c8_f16",
+                                          "tombola_whole_pipe_c8_bf16"};
+    for (int dtype = 0; dtype < 3; dtype++) {
+        tombola_call call = call_of(512, 128256, dtype, steps, 0);
+        call.tokens = NULL, call.probabilities = float_output;
+        call.status = (uint32_t *)int_output, call.kept_mass = call.total_mass = long_output;
+        for (; call.step_count < 3; call.step_count++) {
+            const bool served = call.step_count < 2 || !call.total_mass;
+            tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
+            assert_int_equal(strcmp(plan.launch[0].kernel, kernels[dtype]) == 0, served);
+            if (served) {
+                assert_int_equal(plan.launch_count, 1);
+                assert_int_equal(plan.launch[0].grid, 120); /* 15 clusters */
+                assert_int_equal(plan.workspace_bytes, 0);
+            } else {
+                call.total_mass = NULL; /* with a filter it is another mass than the kept one */
+                call.step_count--;
+            }
+        }
+        assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "pipe")); /* top_p */
+        call.step_count = 2;
+        call.kept_count = int_output;
+        assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "pipe"));
+        call.kept_count = NULL, call.masked_logits = float_output;
+        assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "pipe"));
+        call.masked_logits = NULL;
+        for (int d = 0; d < COUNT(devices); d++) /* clusters, and much shared memory */
+            assert_int_equal(strstr(tb_cuda_choose(&devices[d], &call, NULL).launch[0].kernel, "pipe") !=
+                                 NULL,
+                             devices[d].major == 9 || devices[d].major == 10);
+        call.vocab_size = call.row_stride = 1 << 20; /* a row fits nowhere twice */
+        assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "pipe"));
+    }
+    tombola_call call = call_of(512, 128256, TOMBOLA_F32, steps, 0);
+    call.tokens = NULL, call.probabilities = float_output, call.kind = TOMBOLA_PROBABILITIES;
+    assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "pipe"));
+}
+
+/* The one that was the fastest, or within a tenth of it, where all were measured. */
+static void softmax_kernels_as_measured(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t rows, vocab_size;
+        int dtype;
+        const char *kernel;
+    } choices[] = {
+        {1, 128256, TOMBOLA_F32, "tombola_whole_pipe_c16_f32"},
+        {24, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
+        {64, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
+        {128, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
+        {512, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
+        {1, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c16_bf16"},
+        {8, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
+        {512, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
+        {512, 2048, TOMBOLA_F32, "tombola_whole_f32"},
+        {32, 8192, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
+        {512, 8192, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
+        {512, 8192, TOMBOLA_BF16, "tombola_whole_bf16"},
+        {1, 32000, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
+        {512, 32000, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
+        {512, 50257, TOMBOLA_BF16, "tombola_whole_pipe_c4_bf16"},
+        {512, 151936, TOMBOLA_F32, "tombola_whole_pipe_c16_f32"},
+        {128, 151936, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
+        {256, 262144, TOMBOLA_F32, "tombola_whole_pipe_c16_f32"},
+        {256, 262144, TOMBOLA_BF16, "tombola_whole_pipe_c16_bf16"},
+    };
+    for (int i = 0; i < COUNT(choices); i++) {
+        tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, NULL, 0);
+        call.tokens = NULL, call.probabilities = float_output;
+        assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, choices[i].kernel);
+    }
+}
+
 static const char *picked(const tombola_call *call)
 {
     return tb_cuda_choose(&h200, call, NULL).launch[0].kernel;
@@ -333,6 +440,8 @@ static void lists_of_many_rows(void **state)
     tombola_step steps[] = {{.kind = TOMBOLA_TOP_K, .k = 50}, {.kind = TOMBOLA_MIN_P, .value = 0.1f}};
     tombola_call call = call_of(512, 128256, TOMBOLA_F32, steps, 1);
     call.tokens = NULL, call.masked_logits = float_output;
+    assert_string_equal(picked(&call), "tombola_few_pipe_c8_f32"); /* very few: rows follow each other */
+    steps[0].k = 500;
     assert_string_equal(picked(&call), "tombola_pick_f32");
     assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].grid, 512);
     unsigned before = 0;
@@ -368,6 +477,41 @@ static void lists_of_many_rows(void **state)
     assert_string_equal(picked(&call), "tombola_generic");
 }
 
+/* The pipelined kernel for few kept tokens that was the fastest, or within some per cent of it, where all
+ * were measured. */
+static void few_kernels_as_measured(void **state)
+{
+    (void)state;
+    static const tombola_step top_k = {.kind = TOMBOLA_TOP_K, .k = 50};
+    static const struct {
+        int64_t rows, vocab_size;
+        int dtype;
+        const char *kernel;
+    } choices[] = {
+        {1, 128256, TOMBOLA_F32, "tombola_few_pipe_c8_f32"},
+        {512, 128256, TOMBOLA_F32, "tombola_few_pipe_c8_f32"},
+        {8, 128256, TOMBOLA_BF16, "tombola_few_pipe_c8_bf16"},
+        {16, 128256, TOMBOLA_BF16, "tombola_few_pipe_c4_bf16"},
+        {512, 128256, TOMBOLA_BF16, "tombola_few_pipe_c4_bf16"},
+        {8, 32000, TOMBOLA_F32, "tombola_few_pipe_c4_f32"},
+        {32, 32000, TOMBOLA_F32, "tombola_few_pipe_c2_f32"},
+        {512, 32000, TOMBOLA_F32, "tombola_few_pipe_c2_f32"},
+        {512, 16384, TOMBOLA_F32, "tombola_few_pipe_c2_f32"},
+        {64, 65536, TOMBOLA_F32, "tombola_few_pipe_c2_f32"},
+        {512, 65536, TOMBOLA_F32, "tombola_few_pipe_c4_f32"},
+        {512, 151936, TOMBOLA_F32, "tombola_few_pipe_c8_f32"},
+        {512, 262144, TOMBOLA_F32, "tombola_pick_f32"}, /* no room for two rows */
+        {512, 8192, TOMBOLA_F32, "tombola_generic"},
+    };
+    for (int i = 0; i < COUNT(choices); i++) {
+        tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, &top_k, 1);
+        call.tokens = NULL, call.masked_logits = float_output;
+        assert_string_equal(picked(&call), choices[i].kernel);
+        call.kept_ids = int_output, call.kept_capacity = 64; /* it has no ids */
+        assert_null(strstr(picked(&call), "few_pipe"));
+    }
+}
+
 /* A draw with outputs that its kernel does not have: a launch for each part, or the generic kernel for all.
  */
 static void calls_in_parts(void **state)
@@ -383,7 +527,8 @@ static void calls_in_parts(void **state)
     call.offsets = long_output, call.advance_offsets = 1;
     tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
     static const char *const kernels[] = {"tombola_stream_c16_256_f32", "tombola_whole_top_f32",
-                                          "tombola_flat_c16_256_f32", "tombola_whole_f32", "tombola_advance"};
+                                          "tombola_flat_pipe_c16_f32", "tombola_whole_f32",
+                                          "tombola_advance"};
     assert_int_equal(plan.launch_count, 5);
     for (int i = 0; i < plan.launch_count; i++) assert_string_equal(plan.launch[i].kernel, kernels[i]);
 
@@ -434,9 +579,13 @@ int main(void)
         cmocka_unit_test(a_forced_variant_is_used_or_refused),
         cmocka_unit_test(variants_run_under_their_names),
         cmocka_unit_test(whole_rows),
+        cmocka_unit_test(softmax_of_many_rows),
+        cmocka_unit_test(softmax_kernels_as_measured),
         cmocka_unit_test(flat_rows),
         cmocka_unit_test(flat_kernels_as_measured),
+        cmocka_unit_test(min_p_as_measured),
         cmocka_unit_test(lists_of_many_rows),
+        cmocka_unit_test(few_kernels_as_measured),
         cmocka_unit_test(calls_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,458 @@
+/*
+ * Masked logits and renormalised probabilities under a top_k of few tokens, for many rows: rows follow each
+ * other through a cluster as in the flat pipe; their copies are its (fast_flat_pipe_rows.cuh).
+ *
+ * The warps that look take the maxima of TB_FEW_PIPE_PARTS disjoint parts of a row. One that decides finds a
+ * value that k of them reach, so k tokens do; TB_PIPE_WARPS list their chunks' tokens from there on; one
+ * mails the block's list to all blocks, and two in turns cut what came, in each block for itself. Meanwhile
+ * the row of output is filled with what tokens that are not kept get; who cuts writes the kept tokens of its
+ * block's share.
+ *
+ * Where the lists have no room for all tokens that reach the bound (rows with many equal values, sorted rows)
+ * the warps that list search the cut before they go on: by histograms of their chunks, from bins of all keys
+ * that it may be to bins of one.
+ *
+ * A message of row i reuses the memory of an earlier row: maxima that of row i - TB_PIPE_RING, lists that of
+ * row i - TB_PIPE_SLOTS - 1. Who sends it has all maxima of row i, from shares in places that the warps that
+ * list, and the one that mails, had done with; the latter gives back the place of a row when the row before
+ * is cut. So all rows up to i - TB_PIPE_SLOTS - 1 are cut by all blocks.
+ */
+#ifndef TB_CUDA_FEW_PIPE_CUH
+#define TB_CUDA_FEW_PIPE_CUH
+
+#include "few_pipe_search.cuh"
+
+template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
+    typedef tb_few_pipe_shared<dtype, C> S;
+    typedef tb_few_search<dtype, C> P;
+    static constexpr uint32_t width = P::width, bytes = 16 / width;
+    using P::known_row, P::least_key, P::probabilities, P::search, P::weigher_of, P::write_token,
+        P::write_words;
+    using P::lane, P::params, P::rank, P::rows, P::s, P::warp;
+
+    /* By all lanes: what of row i the warp shares is given back. */
+    TB_MEMBER void done_with(const tb_pipe_turn &turn)
+    {
+        __syncwarp();
+        if (lane != 0) return;
+        tb_mail_arrive(&s.empty[turn.place]);
+        if ((turn.row + 1) % TB_PIPE_GROUP == 0) P::give_back(turn.row);
+    }
+
+    /* ---- the warp that looks ahead: a row a lane ---- */
+    TB_MEMBER void prepare()
+    {
+        const tombola_call &call = params.call;
+        for (uint32_t i0 = 0; i0 < rows; i0 += 32) {
+            const uint32_t own = i0 + lane;
+            const int64_t row = P::row_of(min(own, rows - 1));
+            int64_t start, count;
+            const bool located = tb_gpu_locate(call, row, &start, &count);
+            const int64_t slot = tb_gpu_slot(call, row);
+            bool bad = !located || slot < 0;
+            float temperature = 1.0f;
+            uint32_t k = TB_FEW_PIPE_NO_COUNT;
+            for (int j = 0; j < call.step_count; j++) {
+                const tombola_step &step = params.steps[j];
+                if (step.kind == TOMBOLA_TOP_K) {
+                    const int32_t its = !step.k_per_slot ? step.k : bad ? 0 : step.k_per_slot[slot];
+                    if (its > 0) k = min(k, (uint32_t)its);
+                } else {
+                    temperature = !step.value_per_slot ? step.value : bad ? 1.0f : step.value_per_slot[slot];
+                    bad |= law_isnan(temperature) || temperature < 0.0f;
+                }
+            }
+            if (i0 == 0) tb_wait_row(&s.placed, 0);
+            for (uint32_t i = i0; i < min(rows, i0 + 32); i++) {
+                if (i >= TB_PIPE_KNOWN && i % TB_PIPE_GROUP == 0)
+                    tb_wait_here(&s.free[i % TB_PIPE_KNOWN / TB_PIPE_GROUP], i / TB_PIPE_KNOWN - 1 & 1);
+                __syncwarp(); /* counts grow in order */
+                if (own != i) continue;
+                if (i >= TB_PIPE_KNOWN) P::place(i, start, located ? count : 0);
+                tb_few_row &to = s.row[i % TB_PIPE_KNOWN];
+                to.greedy = law_temperature(temperature).mode == LAW_GREEDY;
+                to.temperature = temperature;
+                to.k = to.greedy ? 1 : k;
+                to.bad = bad;
+                if (i >= TB_PIPE_KNOWN) tb_publish(&s.placed, i + 1);
+                tb_publish(&s.known, i + 1);
+            }
+            if (rank == 0 && own < rows) tb_fast_advance(params, row, slot);
+            __syncwarp();
+        }
+    }
+
+    /* ---- a warp that looks: the maxima of its parts, told to all blocks ---- */
+    TB_MEMBER void look(uint32_t looker)
+    {
+        for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; P::go_on(turn)) {
+            const uint32_t at = turn.row % TB_PIPE_RING;
+            const tb_pipe_row &row = P::row_at(&s.placed, turn.row);
+            tb_wait_here(&s.filled[looker][turn.place], turn.filling & 1);
+            const uint32_t groups = P::groups_of(looker * P::CHUNKS, row.share, row.slice.end, P::CHUNKS);
+            uint4 *const piece = P::room_of(turn) + row.share * P::CHUNKS * looker + lane;
+            uint32_t status = 0;
+            if (probabilities() && any_negative(piece, groups, row, looker)) status = TOMBOLA_ROW_NEGATIVE;
+            float top = tb_max_nan(-LAW_INF, P::greatest_of(piece, groups));
+            if (__any_sync(TB_WHOLE_WARP, law_isnan(top))) {
+                status |= TOMBOLA_ROW_NAN;
+#pragma unroll 1
+                for (uint32_t j = 0; j < groups; j++) {
+                    uint4 v[1] = {piece[j * 32]};
+                    tb_drop_nan<dtype, 1>(v);
+                    piece[j * 32] = v[0];
+                }
+                tb_writes_before_copies();
+                top = P::greatest_of(piece, groups);
+            }
+            uint32_t key = law_key(top);
+#pragma unroll
+            for (int d = 1; d < 32 / S::GROUPS; d *= 2)
+                key = max(key, __shfl_xor_sync(TB_WHOLE_WARP, key, d));
+            const uint32_t all = rank * TB_PIPE_LOOKERS + looker, part = lane / C; /* C * GROUPS is 32 */
+            key = __shfl_sync(TB_WHOLE_WARP, key, part * (32 / S::GROUPS));
+            if (looker == 0 && lane == 0)
+                tb_mail_expect(&s.mail_maximum[at], (TB_FEW_PIPE_PARTS + S::LOOKS) * 4);
+            tb_mail_4(&s.maximum[at][all * S::GROUPS + part], lane % C, key, &s.mail_maximum[at]);
+            if (lane < C) tb_mail_4(&s.looked[at][all], lane, status, &s.mail_maximum[at]);
+            __syncwarp();
+            if (lane == 0) tb_mail_arrive(&s.decided[at]); /* the part is as it will be listed */
+        }
+    }
+
+    /* Whether an element of the row is less than 0; few vectors have a sign bit at all. What lies around the
+     * row is -inf. */
+    TB_MEMBER bool any_negative(const uint4 *piece, uint32_t groups, const tb_pipe_row &row, uint32_t looker)
+    {
+        uint32_t signs = 0;
+#pragma unroll 4
+        for (uint32_t j = 0; j < groups; j++) {
+            const uint4 v = piece[j * 32];
+            signs |= v.x | v.y | v.z | v.w;
+        }
+        if (!__any_sync(TB_WHOLE_WARP, signs & (bytes == 4 ? 0x80000000u : 0x80008000u))) return false;
+        const uint32_t first = row.share * (rank * TB_PIPE_WARPS + looker * P::CHUNKS) + lane;
+        bool negative = false;
+#pragma unroll 1
+        for (uint32_t j = 0; j < groups; j++) {
+            const uint4 v = piece[j * 32];
+#pragma unroll
+            for (uint32_t e = 0; e < width; e++)
+                negative |= tb_element<dtype>(v, (int)e) < 0.0f &&
+                            (first + j * 32) * width + e - row.slice.shift < row.slice.length;
+        }
+        return __any_sync(TB_WHOLE_WARP, negative);
+    }
+
+    /* ---- the warp that decides from which value on tokens are listed ---- */
+    TB_MEMBER void decide()
+    {
+        for (uint32_t i = 0; i < rows; i++) {
+            const uint32_t at = i % TB_PIPE_RING;
+            tb_wait_row(&s.known, i);
+            const tb_few_row &row = known_row(i);
+            tb_wait_here(&s.mail_maximum[at], i / TB_PIPE_RING & 1);
+            const uint4 said = *(const uint4 *)&s.maximum[at][lane * 4];
+            const uint32_t keys[4] = {said.x, said.y, said.z, said.w};
+            uint32_t status = 0;
+#pragma unroll
+            for (int k = 0; k < (S::LOOKS + 31) / 32; k++) status |= s.looked[at][(k * 32 + lane) % S::LOOKS];
+            status = tb_warp_or(status);
+            const uint32_t greatest = tb_warp_max(max(max(said.x, said.y), max(said.z, said.w))),
+                           least = greatest == TB_KEY_POS_INF ? greatest : least_key(), k = row.k;
+            tb_few_kind kind = k <= TB_FEW_PIPE_PARTS / 2 ? TB_FEW_LISTED : TB_FEW_SEARCHED;
+            uint32_t bound = least;
+            if (row.bad || greatest < least)
+                kind = TB_FEW_VOID, status = row.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY;
+            else if (greatest == TB_KEY_POS_INF)
+                status |= TOMBOLA_ROW_POS_INF;
+            if (kind == TB_FEW_LISTED) {
+                const uint32_t smallest = tb_warp_min(min(min(said.x, said.y), min(said.z, said.w)));
+                bound = max(bound, reached_by(keys, greatest, smallest, k));
+            }
+            if (lane == 0) {
+                s.verdict[at] = {
+                    bound, greatest,      k,         status,
+                    kind,  row.slice.end, row.share, row.greedy || params.call.ties == TOMBOLA_TIES_INDEX};
+                tb_mail_arrive(&s.decided[at]);
+            }
+        }
+    }
+
+    /* A key that k of the lanes' keys reach, and hardly more: of the greatest one that k reach the first 14
+     * bits, from the first one on in which the greatest and the smallest key differ; two at a time. */
+    static TB_MEMBER uint32_t reached_by(const uint32_t (&key)[4], uint32_t greatest, uint32_t smallest,
+                                         uint32_t k)
+    {
+        int bit = (33 - __clz((int)(greatest ^ smallest))) / 2 * 2;
+        uint32_t found = bit == 32 ? 0 : greatest >> bit << bit;
+#pragma unroll 1
+        for (int digits = 7; digits && bit; digits--) {
+            bit -= 2;
+            const uint32_t a = found | 1u << bit, b = found | 2u << bit, c = found | 3u << bit;
+            uint32_t n = 0; /* three numbers of ten bits */
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                n += (key[i] >= a ? 1u : 0u) + (key[i] >= b ? 1u << 10 : 0u) + (key[i] >= c ? 1u << 20 : 0u);
+            n = tb_warp_sum(n);
+            found |= (n >> 20 >= k ? 3u : (n >> 10 & 1023u) >= k ? 2u : (n & 1023u) >= k ? 1u : 0u) << bit;
+        }
+        return found;
+    }
+
+    /* ---- a warp that lists its chunk's tokens ---- */
+    TB_MEMBER void weigh()
+    {
+        uint2 counts = {0, 0};
+        for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; P::go_on(turn)) {
+            const uint32_t at = turn.row % TB_PIPE_RING, place = turn.row % TB_PIPE_SLOTS,
+                           parity = turn.row / TB_PIPE_SLOTS & 1;
+            tb_wait_here(&s.filled[warp / P::CHUNKS][turn.place], turn.filling & 1);
+            tb_wait_here(&s.decided[at], turn.row / TB_PIPE_RING & 1);
+            const tb_few_verdict row = s.verdict[at];
+            const uint4 *chunk = P::room_of(turn) + row.share * warp + lane;
+            if (row.kind == TB_FEW_LISTED)
+                list_chunk(chunk, P::groups_of(warp, row.share, row.end), row.share * P::mine() + lane,
+                           known_row(turn.row).slice.shift, law_key_value(row.bound), place);
+            __syncwarp();
+            if (lane == 0) tb_mail_arrive(&s.listed[place]);
+            tb_wait_here(&s.outcome[place], parity);
+            if (s.searched[place]) counts = search(*this, turn, counts);
+            done_with(turn);
+        }
+    }
+
+    TB_MEMBER void list_chunk(const uint4 *chunk, uint32_t groups, uint32_t first, uint32_t shift,
+                              float bound, uint32_t place)
+    {
+        constexpr int U = 4;
+#pragma unroll 1
+        for (uint32_t j0 = 0; j0 < groups; j0 += U) {
+            uint32_t hits = 0;
+#pragma unroll
+            for (int k = 0; k < U; k++) {
+                if (j0 + k >= groups) continue;
+                const uint4 v[1] = {chunk[(j0 + k) * 32]};
+                hits |= (uint32_t)(tb_tile_max<dtype, 1>(v) >= bound) << k;
+            }
+#pragma unroll 1
+            for (; hits; hits &= hits - 1) {
+                const uint32_t vector = (j0 + __ffs((int)hits) - 1) * 32;
+                const uint4 v = chunk[vector];
+#pragma unroll 1
+                for (uint32_t e = 0; e < width; e++) {
+                    const float x = tb_element<dtype>(v, (int)e);
+                    if (!(x >= bound)) continue;
+                    const uint32_t to = atomicAdd(&s.cursor[place], 1u);
+                    if (to >= S::SENT) return; /* they do not do */
+                    s.own[place][to] = tb_place(law_key(x), (first + vector) * width + e - shift);
+                }
+            }
+        }
+    }
+
+    TB_MEMBER void finish(uint32_t which)
+    {
+        if (which == 0) mail();
+        if (which > 0 && which <= S::CUTTERS) cut(which - 1);
+        if (which > S::CUTTERS) fill_output(which - 1 - S::CUTTERS);
+    }
+
+    /* ---- the warp that mails the block's list to all blocks, and says whether the lists do ---- */
+    TB_MEMBER void mail()
+    {
+        for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; P::go_on(turn)) {
+            const uint32_t i = turn.row, at = i % TB_PIPE_RING, place = i % TB_PIPE_SLOTS, box = i % S::BOXES;
+            tb_wait_here(&s.decided[at], i / TB_PIPE_RING & 1);
+            tb_wait_here(&s.listed[place], i / TB_PIPE_SLOTS & 1);
+            const uint32_t n = s.verdict[at].kind == TB_FEW_SEARCHED ? S::SENT + 1 : s.cursor[place],
+                           sent = n <= S::SENT ? n : 0;
+            if (lane < C) {
+                tb_mail_expect_at(&s.mail_lists[box], lane, sent * 8 + 4);
+                tb_mail_4(&s.count[box][rank], lane, n, &s.mail_lists[box]);
+            }
+            for (uint32_t k = lane; k < sent * C; k += 32) {
+                const uint64_t token = s.own[place][k / C];
+                tb_mail_8(&s.sent[box][rank][k / C], k % C, (uint32_t)token, (uint32_t)(token >> 32),
+                          &s.mail_lists[box]);
+            }
+            tb_wait_here(&s.mail_lists[box], i / S::BOXES & 1);
+            const bool searched = __any_sync(TB_WHOLE_WARP, lane < C && s.count[box][lane] > S::SENT);
+            if (lane == 0) {
+                s.cursor[place] = 0;
+                s.searched[place] = searched;
+                tb_mail_arrive(&s.outcome[place]);
+            }
+            if (i) tb_wait_here(&s.cut_done[(i - 1) % S::BOXES], (i - 1) / S::BOXES & 1);
+            if (lane == 0) tb_mail_arrive(&s.empty[turn.place]);
+        }
+    }
+
+    /* ---- a warp that cuts the lists, of every other row, and writes what is kept of the block's own ---- */
+    TB_MEMBER void cut(uint32_t cutter)
+    {
+        for (uint32_t i = cutter; i < rows; i += S::CUTTERS) {
+            const uint32_t at = i % TB_PIPE_RING, box = i % S::BOXES, parity = i / S::BOXES & 1;
+            tb_wait_here(&s.decided[at], i / TB_PIPE_RING & 1);
+            tb_wait_here(&s.mail_lists[box], parity);
+            const tb_few_verdict verdict = s.verdict[at];
+            const uint32_t count = lane < C ? s.count[box][lane] : 0;
+            const bool searched = __any_sync(TB_WHOLE_WARP, count > S::SENT);
+            if (verdict.kind == TB_FEW_VOID)
+                write_words(P::row_of(i), verdict.status, 0, 0);
+            else if (!searched)
+                cut_row(i, cutter, verdict, count);
+            tb_wait_here(&s.blank[box], parity); /* of all rows, so that fillings are not mistaken */
+            __syncwarp();
+            if (lane == 0) {
+                tb_mail_arrive(&s.cut_done[box]);
+                if (i % TB_PIPE_GROUP == TB_PIPE_GROUP - S::CUTTERS + cutter) P::give_back(i);
+            }
+        }
+    }
+
+    TB_MEMBER void cut_row(uint32_t i, uint32_t cutter, const tb_few_verdict &verdict, uint32_t count)
+    {
+        const uint32_t box = i % S::BOXES, end = tb_warp_scan(count), n = __shfl_sync(TB_WHOLE_WARP, end, 31);
+        uint32_t *const keys = s.key[cutter], *const lows = s.low[cutter]; /* of all tokens, without gaps */
+#pragma unroll
+        for (int b = 0; b < C; b++) {
+            const uint32_t its = __shfl_sync(TB_WHOLE_WARP, count, b),
+                           start = __shfl_sync(TB_WHOLE_WARP, end, b) - its;
+#pragma unroll
+            for (uint32_t k = lane; k < S::SENT; k += 32) {
+                if (k >= its) continue;
+                const uint64_t token = s.sent[box][b][k];
+                keys[start + k] = tb_place_key(token);
+                lows[start + k] = (uint32_t)token & TB_PLACE_LOW;
+            }
+        }
+        if (lane < 3) keys[n + lane] = 0; /* up to a vector's end */
+        __syncwarp();
+        uint64_t floor = 0;
+        if (n > verdict.k) floor = floor_of(keys, lows, n, verdict.k, verdict.by_index);
+        const tombola_call &call = params.call;
+        const tb_few_row &row = known_row(i);
+        const tb_weigher w = weigher_of(row, verdict.greatest);
+        const bool weighed = call.probabilities || call.kept_mass;
+        uint64_t mass = 0;
+        uint32_t kept = 0;
+        if (weighed || call.kept_count) {
+#pragma unroll 1
+            for (uint32_t k = lane; k < n; k += 32) {
+                if ((tb_floor_of_key(keys[k]) | lows[k]) < floor) continue;
+                kept++;
+                if (weighed) mass += tb_weight(w, law_key_value(keys[k]));
+            }
+            kept = tb_warp_sum(kept);
+            mass = tb_warp_sum64(mass);
+        }
+        const int64_t index = P::row_of(i);
+        write_words(index, verdict.status, kept, mass);
+        const float scale = call.probabilities ? tb_renorm_scale(w, mass) : 0.0f;
+        const uint32_t mine = __shfl_sync(TB_WHOLE_WARP, count, rank);
+        tb_wait_here(&s.blank[box], i / S::BOXES & 1);
+        for (uint32_t k = lane; k < mine; k += 32) {
+            const uint64_t its = s.sent[box][rank][k];
+            const uint32_t token = tb_place_index(its);
+            /* its bits, from memory: another row may lie where this one did */
+            if (its >= floor)
+                write_token(w, scale, index, token, law_key_value(tb_place_key(its)), row.slice.base,
+                            row.slice.shift + token);
+        }
+        __syncwarp();
+    }
+
+    /* The least place that is kept, of n > k tokens. */
+    TB_MEMBER uint64_t floor_of(const uint32_t *keys, const uint32_t *lows, uint32_t n, uint32_t k,
+                                bool by_index) const
+    {
+        /* the least key that has fewer than k greater ones: each is compared with all */
+        uint32_t last = 0xffffffffu, greater = 0;
+#pragma unroll 1
+        for (uint32_t i = lane; i - lane < n; i += 64) {
+            const uint32_t a = i < n ? keys[i] : 0, b = i + 32 < n ? keys[i + 32] : 0;
+            uint32_t over_a = 0, over_b = 0;
+#pragma unroll 4
+            for (uint32_t j = 0; j < n; j += 4) {
+                const uint4 all = *(const uint4 *)&keys[j];
+                over_a += (all.x > a) + (all.y > a) + (all.z > a) + (all.w > a);
+                over_b += (all.x > b) + (all.y > b) + (all.z > b) + (all.w > b);
+            }
+            if (a && over_a < k) last = min(last, a);
+            if (b && over_b < k) last = min(last, b);
+        }
+        last = tb_warp_min(last);
+        const uint64_t floor = tb_floor_of_key(last);
+        if (!by_index) return floor;
+        uint32_t equal = 0;
+        for (uint32_t i = lane; i < n; i += 32) greater += keys[i] > last, equal += keys[i] == last;
+        greater = tb_warp_sum(greater);
+        if (greater + tb_warp_sum(equal) <= k) return floor;
+        uint32_t low = 0xffffffffu; /* of the equal ones the first, which have greater numbers here */
+#pragma unroll 1
+        for (; greater < k; greater++) {
+            uint32_t next = 0;
+            for (uint32_t i = lane; i < n; i += 32)
+                if (keys[i] == last && lows[i] < low) next = max(next, lows[i]);
+            low = tb_warp_max(next);
+        }
+        return floor | low;
+    }
+
+    /* ---- a warp that fills the output ---- */
+    TB_MEMBER void fill_output(uint32_t filler)
+    {
+        const tombola_call &call = params.call;
+        for (uint32_t i = 0; i < rows; i++) {
+            const uint32_t at = i % TB_PIPE_RING;
+            tb_wait_here(&s.decided[at], i / TB_PIPE_RING & 1);
+            const tb_few_row &row = known_row(i);
+            const int64_t index = P::row_of(i);
+            const uint32_t share = row.share * TB_PIPE_WARPS, shift = row.slice.shift,
+                           first = min(row.slice.end, share * rank), end = min(row.slice.end, first + share);
+            uint32_t begin = first < end && first ? first * width - shift : 0,
+                     stop = first < end ? min(row.slice.length, end * width - shift) : 0;
+            if (row.bad) {
+                int64_t start, count; /* elements are written of rows that are nowhere, too */
+                tb_gpu_locate(call, index, &start, &count);
+                begin = (uint32_t)(count * rank / C), stop = (uint32_t)(count * (rank + 1) / C);
+            }
+            if (call.probabilities)
+                fill_span<4>((char *)(call.probabilities + index * call.probabilities_stride), begin, stop, 0,
+                             filler);
+            if (call.masked_logits)
+                fill_span<bytes>((char *)call.masked_logits + index * call.masked_stride * bytes, begin, stop,
+                                 tb_minus_infinity<dtype>(), filler);
+            __syncwarp();
+            if (lane == 0) tb_mail_arrive(&s.blank[i % S::BOXES]);
+        }
+    }
+
+    /* Elements [begin, stop) of SIZE bytes of a row of output become a word, by the warps that fill. */
+    template <uint32_t SIZE>
+    TB_MEMBER void fill_span(char *out, uint32_t begin, uint32_t stop, uint32_t word, uint32_t filler)
+    {
+        constexpr uint32_t per = 16 / SIZE;
+        const uint32_t shift = (uint32_t)(uintptr_t)out / SIZE % per, first = (begin + shift + per - 1) / per,
+                       end = (stop + shift) / per;
+        auto put = [&](uint32_t i) {
+            if (SIZE == 4)
+                ((uint32_t *)out)[i] = word;
+            else
+                ((uint16_t *)out)[i] = (uint16_t)word;
+        };
+        if (filler == 0) { /* what is in no whole vector of its */
+            const uint32_t head = begin + lane, head_end = min(stop, first * per - shift),
+                           tail = max(head_end, end * per - shift) + lane;
+            if (head < head_end) put(head);
+            if (first <= end && tail < stop) put(tail);
+        }
+        char *const vectors = out - shift * SIZE;
+#pragma unroll 4
+        for (uint32_t v = first + filler * 32 + lane; v < end; v += S::FILLERS * 32)
+            tb_store16(vectors + (size_t)v * 16, make_uint4(word, word, word, word));
+    }
+};
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * What the plan's files share: the kernels whose blocks keep rows in shared memory, and how many fit.
+ */
+#ifndef TB_CUDA_PLAN_FAST_H
+#define TB_CUDA_PLAN_FAST_H
+
+#include "plan.h"
+
+typedef struct tb_fast_kernel {
+    const char *name;         /* as TOMBOLA_CUDA_VARIANT has it; the kernel is tombola_<name>_<dtype> */
+    unsigned blocks, threads; /* blocks of a row */
+    unsigned shared_bytes;
+    bool staged; /* a block keeps its share of the row in shared memory: tiles of 2048 vectors */
+    bool widens; /* and has room there for an f32 for each element */
+} tb_fast_kernel;
+
+#define TB_NAMES(name)                                                                                       \
+    {                                                                                                        \
+        "tombola_" name "_f32", "tombola_" name "_f16", "tombola_" name "_bf16"                              \
+    }
+
+/* Clusters of a pipelined kernel that are resident. */
+int64_t tb_pipe_clusters(const tb_cuda_device *device, const tb_fast_kernel *kernel);
+
+/* Rows for whose shares a block of a pipelined kernel has room, as many as it can use; 0 where not even one
+ * fits. */
+int64_t tb_pipe_slots(const tb_cuda_device *device, const tb_fast_kernel *kernel, const tombola_call *call,
+                      int64_t *slot_bytes);
+
+/* Whether the device has such clusters, and shared memory for a row of the call. */
+bool tb_fast_fits(const tb_cuda_device *device, const tb_fast_kernel *kernel, const tombola_call *call);
+
+void tb_add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                        const tb_fast_kernel *kernel, const char *const names[3]);
+
+/* Adds the pipelined kernel for few kept tokens that is forced, or that suits the call, if any. */
+bool tb_add_few(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                const char *forced);
+
+#endif
