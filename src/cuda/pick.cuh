@@ -8,220 +8,9 @@
 #ifndef TB_CUDA_PICK_CUH
 #define TB_CUDA_PICK_CUH
 
-#include "outputs.cuh"
-#include "pick_list.cuh"
+#include "pick_bound.cuh"
 
-#define TB_PICK_LOADS 8 /* of a lane, for the sample */
 #define TB_PICK_TRIES 4
-
-static_assert(sizeof(tb_room) <= TB_PICK_BYTES, "plan.c");
-
-template <int dtype> struct tb_pick_block {
-    tb_pick_row row;
-    tb_whole_row<dtype> r; /* a team of one, and this warp's part */
-    uint32_t least;        /* key of K0's */
-    uint64_t low, high;    /* between which the mass of all tokens is, for a top_p of it */
-};
-
-/* ---- the bound ---- */
-
-/* This warp's part of a row; of 8, 16 or 32 warps. */
-template <class R> TB_DEV tb_whole_part tb_pick_part(const char *data, uint32_t length)
-{
-    tb_whole_part p;
-    p.shift = ((uint32_t)(uintptr_t)data & 15u) / R::bytes;
-    p.length = length;
-    p.base = data - p.shift * R::bytes;
-    const uint32_t vectors = (p.shift + length + R::width - 1) / R::width, warps = blockDim.x / 32,
-                   each = (vectors + warps - 1) >> (31 - __clz((int)warps)), begin = each * tb_warp();
-    p.first = begin < vectors ? begin : vectors;
-    p.end = p.first + each < vectors ? p.first + each : vectors;
-    uint32_t end = (p.shift + length) / R::width;
-    if (end > p.end) end = p.end;
-    p.inner = (p.shift == 0 || p.first > 0) && end > p.first ? (end - p.first) / 32 : 0;
-    return p;
-}
-
-/* A sampler's part of the sample: vectors from all over those of the row that are whole, so that its first
- * ones alone would do as well. */
-template <class R> TB_DEV void tb_pick_load_sample(const tb_whole_part &part, uint4 (&v)[TB_PICK_LOADS])
-{
-    constexpr uint32_t warps = TB_PICK_SAMPLERS / 32, pieces = warps * TB_PICK_LOADS;
-    static_assert(warps == 8 && TB_PICK_LOADS == 8, "reversed");
-    const uint32_t none = tb_masked_word(R::dtype), skipped = part.shift > 0,
-                   vectors = (part.shift + part.length) / R::width - skipped,
-                   step = vectors > pieces * 32 ? vectors / pieces : 32;
-    const char *base = part.base + (skipped + tb_lane()) * 16;
-#pragma unroll
-    for (uint32_t j = 0; j < TB_PICK_LOADS; j++) {
-        /* pieces of one thread lie far from one another; j with its three bits reversed */
-        const uint32_t reversed = (j & 1) << 2 | (j & 2) | j >> 2,
-                       piece = (reversed + tb_warp()) % 8 * warps + tb_warp();
-        /* at no regular distances, in case that rows have such */
-        uint32_t hash = (piece + 1) * 0x9e3779b1u;
-        hash = (hash ^ hash >> 15) * 0x85ebca6bu;
-        const uint32_t first = piece * step + ((hash >> 16) * (step - 32) >> 16);
-        v[j] = make_uint4(none, none, none, none);
-        if (first + tb_lane() < vectors) v[j] = tb_load16(base + (size_t)first * 16);
-    }
-}
-
-/* Only the first `loads` of a sample. */
-template <class R> TB_DEV void tb_pick_trim_sample(int loads, uint4 (&v)[TB_PICK_LOADS])
-{
-    const uint32_t none = tb_masked_word(R::dtype);
-#pragma unroll
-    for (int j = 1; j < TB_PICK_LOADS; j++)
-        if (j >= loads) v[j] = make_uint4(none, none, none, none);
-}
-
-/* Whether tokens that reach a value hold, to go by the sample, a good part of a fraction q of the mass. The
- * sample misses most of the greatest tokens, so that it says less than there is. */
-template <int dtype> TB_CALL bool tb_pick_promises(tb_pick_block<dtype> &p, float value, float q, int loads)
-{
-    typedef tb_whole_row<dtype> R;
-    uint4 v[TB_PICK_LOADS]; /* of which the first ones were the sample */
-    float over = 0.0f, under = 0.0f;
-    if (threadIdx.x < TB_PICK_SAMPLERS) {
-        tb_pick_load_sample<R>(p.r.part, v);
-        const float least = law_key_value(p.least);
-#pragma unroll 1
-        for (int j = 0; j < loads; j++) {
-            uint4 one = v[0];
-#pragma unroll
-            for (int i = 1; i < TB_PICK_LOADS; i++)
-                if (i == j) one = v[i];
-#pragma unroll
-            for (int e = 0; e < R::width; e++) {
-                float x = tb_whole_element<R>(one, e), w = x >= least ? tb_ratio(p.row.weigher, x) : 0.0f;
-                over += x >= value ? w : 0.0f;
-                under += x >= value ? 0.0f : w;
-            }
-        }
-    }
-    /* as integers, so that all warps sum alike: less than 2^7 each */
-    uint64_t high = tb_block_sum64(&p.row.s->scratch, (uint64_t)(over * 0x1p24f));
-    uint64_t low = tb_block_sum64(&p.row.s->scratch, (uint64_t)(under * 0x1p24f));
-    return (float)high >= 0.5f * q * (float)(high + low);
-}
-
-/* Quotients of guesses. */
-TB_DEV float tb_pick_quotient(float a, float b)
-{
-#ifdef __CUDA_ARCH__
-    return __fdividef(a, b);
-#else
-    return a / b;
-#endif
-}
-
-/* Loads of a sampler, so many that about half of the samplers reach the bound, to go by the k for all
- * slots. */
-template <class R> TB_DEV int tb_pick_loads(const tb_cuda_params &params, uint32_t length, bool by_mass)
-{
-    const tombola_call &call = params.call;
-    uint32_t k = by_mass ? TB_PICK_LIKELY : (uint32_t)call.top_count;
-#pragma unroll 1
-    for (int32_t i = 0; i < call.step_count && !by_mass; i++)
-        if (params.steps[i].kind == TOMBOLA_TOP_K && !params.steps[i].k_per_slot && params.steps[i].k > 0)
-            k = (uint32_t)params.steps[i].k;
-    const float loads = tb_pick_quotient(0.7f * (float)length, (float)(k * R::width));
-    return loads < 2.0f ? 1 : loads > (float)TB_PICK_LOADS ? TB_PICK_LOADS : (int)loads;
-}
-
-/* The fraction of the row's tokens that should reach the bound: of the number wanted in the sample, four
- * standard deviations more. */
-template <class R> TB_DEV float tb_pick_fraction(uint32_t wanted, uint32_t length, int loads)
-{
-    const float size = (float)(loads * R::width * TB_PICK_SAMPLERS),
-                expected = tb_pick_quotient((float)wanted * size, (float)length);
-    return tb_pick_quotient(expected + 4.0f * sqrtf(expected) + 2.0f, size);
-}
-
-/* The number of samplers that reach a value which a fraction x of the tokens does: of the samplers' parts of
- * g tokens 1 - (1 - x)^g. 0 where the sample holds too few. */
-template <class R> TB_DEV uint32_t tb_pick_number(float fraction, int loads)
-{
-    if (fraction > 0.9f) return 0;
-    const float f = 1.0f - exp2f((float)(loads * R::width) * log2f(1.0f - fraction));
-    const uint32_t number = (uint32_t)((float)TB_PICK_SAMPLERS * f) + 1;
-    return number < TB_PICK_SAMPLERS ? number : TB_PICK_SAMPLERS;
-}
-
-/* By a warp: the greatest number up to `high` that at least k of its lanes' words reach, or any that just k
- * do; `low`, if fewer reach that. Not a load but of instructions: those would wait behind the stores of the
- * warps that fill the row. */
-template <int U>
-TB_DEV uint32_t tb_pick_reached(const uint32_t (&x)[U], uint32_t low, uint32_t high, uint32_t k)
-{
-    uint32_t n = 0;
-#pragma unroll 1
-    while (low < high && n != k) {
-        const uint32_t middle = low + ((high - low) >> 1) + 1;
-        uint32_t reach = 0;
-#pragma unroll
-        for (int u = 0; u < U; u++) reach += (uint32_t)__popc(__ballot_sync(TB_WHOLE_WARP, x[u] >= middle));
-        if (reach >= k)
-            low = middle, n = reach;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
-
-/* The floor of the k greatest of n <= TB_PICK_FEW tokens, by one warp. */
-TB_CALL uint64_t tb_pick_floor(const uint64_t *list, uint32_t n, uint32_t k, bool by_index, uint32_t bound,
-                               uint32_t greatest)
-{
-    constexpr int U = TB_PICK_FEW / 32;
-    if (n <= k) return 0;
-    uint32_t x[U], more = 0;
-#pragma unroll
-    for (int u = 0; u < U; u++) x[u] = u * 32 + tb_lane() < n ? tb_place_key(list[u * 32 + tb_lane()]) : 0;
-    const uint32_t key = tb_pick_reached(x, bound, greatest, k);
-    if (!by_index) return tb_floor_of_key(key);
-#pragma unroll
-    for (int u = 0; u < U; u++) more += x[u] > key;
-    more = tb_warp_sum(more);
-    /* of the equal ones the first; if just k tokens reach the key, and others have it, all of them */
-#pragma unroll
-    for (int u = 0; u < U; u++)
-        x[u] = x[u] == key ? ((uint32_t)list[u * 32 + tb_lane()] & TB_PLACE_LOW) + 1 : 0;
-    const uint32_t low = tb_pick_reached(x, 0, TB_PLACE_LOW + 1, k - more);
-    return tb_floor_of_key(key) + (low ? low - 1 : 0);
-}
-
-/* Puts down the key that `number` samplers reach; the least of K0 for 0. By a warp. */
-TB_CALL void tb_pick_find_bound(tb_pick_shared *s, uint32_t least, uint32_t number)
-{
-    constexpr int U = TB_PICK_SAMPLERS / 32;
-    uint32_t x[U], low = ~0u, high = 0;
-#pragma unroll
-    for (int u = 0; u < U; u++) {
-        x[u] = s->sample[u * 32 + tb_lane()];
-        low = x[u] < low ? x[u] : low;
-        high = x[u] > high ? x[u] : high;
-    }
-    low = tb_warp_min(low);
-    high = tb_warp_max(high);
-    if (low < least) low = least;
-    low = number ? tb_pick_reached(x, low, high, number) : least;
-    if (low > least) { /* the least sample that reaches it */
-        uint32_t up = high;
-#pragma unroll
-        for (int u = 0; u < U; u++) up = x[u] >= low && x[u] < up ? x[u] : up;
-        low = tb_warp_min(up);
-    }
-    if (tb_lane() == 0) s->word[3] = low;
-}
-
-/* The same by the block; all have read the bound before. */
-TB_DEV uint32_t tb_pick_bound(tb_pick_shared *s, uint32_t least, uint32_t number)
-{
-    if (tb_warp() == 0) tb_pick_find_bound(s, least, number);
-    __syncthreads();
-    return (uint32_t)s->word[3];
-}
 
 /* ---- the list ---- */
 
@@ -391,7 +180,8 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
     float fraction = law_float((uint32_t)s->word[1]);
     p.low = p.high = 0;
     uint32_t begin = each * tb_warp(), room = each;
-    p.row.bound = all ? p.least : (uint32_t)s->word[3];
+    /* where the row has been read, the bound is there, and a faster warp may be about to put down the next */
+    if (!first) p.row.bound = all ? p.least : (uint32_t)s->word[3];
     if (exact) { /* the greatest first */
         const uint32_t bound = p.row.bound;
         p.row.bound = TB_KEY_POS_INF;
@@ -488,12 +278,12 @@ TB_DEV uint32_t tb_pick_fillers(void)
  * warp finds the floor, and some fill the row. All is in shared memory, for after the row was read whatever
  * lies in local memory comes from L2. False, with nothing written but the fill, where more is to be done. */
 template <int dtype>
-TB_DEV bool tb_pick_end_few(const tb_cuda_params &params, tb_pick_shared *s, int64_t index)
+TB_DEV bool tb_pick_end_few(const tb_cuda_params &params, tb_pick_shared *s, uint32_t bound, int64_t index)
 {
     typedef tb_whole_row<dtype> R;
     const tombola_call &call = params.call;
     const bool probabilities = call.kind == TOMBOLA_PROBABILITIES;
-    const uint32_t n = s->listed, status = s->status, greatest = s->greatest, bound = (uint32_t)s->word[3],
+    const uint32_t n = s->listed, status = s->status, greatest = s->greatest,
                    least = probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
     if (n - 1 >= TB_PICK_FEW || (n < s->wanted && bound != least) || status >= TB_PICK_FULL ||
         greatest >= TB_KEY_POS_INF)
@@ -509,7 +299,7 @@ TB_DEV bool tb_pick_end_few(const tb_cuda_params &params, tb_pick_shared *s, int
         const bool weigh = call.probabilities || call.kept_mass;
         uint64_t mass = 0;
         uint32_t kept = 0;
-        for (uint32_t i = tb_lane(); i < n; i += 32) {
+        for (uint32_t i = tb_lane(); i < n && (weigh || call.kept_count); i += 32) {
             const uint64_t place = s->few[i];
             if (place < floor) continue;
             kept++;
@@ -579,39 +369,40 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
         s->filled = s->listed = s->greatest = s->status = 0;
         tb_told_init(&s->told);
     }
-    __syncthreads();
-    if (tb_warp() <= parser) {
+    uint32_t number = 0;
+    if (tb_warp() == parser) {
         const int kind = tb_pick_kind(&call, params.steps);
         if (!all) loads = tb_pick_loads<R>(params, p.r.part.length, kind == TB_PICK_BY_MASS);
-        uint32_t number = 0;
-        if (tb_warp() == parser) {
-            tb_whole_parse(params, located, slot, &s->chain);
-            __syncwarp();
-            float fraction = 0.0f;
-            if (!all) {
-                fraction = tb_pick_fraction<R>(count_wanted(s->chain, kind == TB_PICK_BY_MASS),
-                                               p.r.part.length, loads);
-                number = tb_pick_number<R>(fraction, loads);
-            }
-            if (tb_lane() == 0) {
-                const tb_whole_chain &chain = s->chain;
-                s->kind = (uint32_t)kind;
-                s->wanted = count_wanted(chain, kind == TB_PICK_BY_MASS);
-                const bool few = kind == TB_PICK_BY_COUNT && !chain.bad && chain.p >= 1.0f &&
-                                 chain.temperature == 1.0f && !tb_wants_top(&call) && !call.kept_ids &&
-                                 !(call.masked_logits && call.probabilities) && !call.advance_offsets;
-                s->k = !few ? 0 : chain.k_before < chain.k_after ? chain.k_before : chain.k_after;
-                s->word[1] = law_bits(fraction);
-                s->word[2] = (uint32_t)loads;
-            }
+        tb_whole_parse(params, located, slot, &s->chain);
+        __syncwarp();
+        const tb_whole_chain &chain = s->chain;
+        const uint32_t wanted = count_wanted(chain, kind == TB_PICK_BY_MASS);
+        float fraction = 0.0f;
+        if (!all) {
+            fraction = tb_pick_fraction<R>(wanted, p.r.part.length, loads);
+            number = tb_pick_number<R>(fraction, loads);
         }
-        if (sampler && !all) {
+        if (tb_lane() == 0) {
+            s->kind = (uint32_t)kind;
+            s->wanted = wanted;
+            const bool few = kind == TB_PICK_BY_COUNT && !chain.bad && chain.p >= 1.0f &&
+                             chain.temperature == 1.0f && !tb_wants_top(&call) && !call.kept_ids &&
+                             !(call.masked_logits && call.probabilities) && !call.advance_offsets;
+            s->k = !few ? 0 : chain.k_before < chain.k_after ? chain.k_before : chain.k_after;
+            s->word[1] = law_bits(fraction);
+            s->word[2] = (uint32_t)loads;
+        }
+    }
+    __syncthreads();
+    loads = (int)s->word[2];
+    if (!all && tb_warp() <= parser) {
+        if (sampler) {
             bool nan = false;
             tb_pick_trim_sample<R>(loads, v);
             s->sample[threadIdx.x] = law_key(tb_whole_greatest<R>(v, &nan));
         }
-        if (!all) tb_pick_sampled((parser + 1) * 32);
-        if (tb_warp() == parser && !all) {
+        tb_pick_sampled((parser + 1) * 32);
+        if (tb_warp() == parser) {
             tb_pick_find_bound(s, p.least, number);
             if (tb_lane() == 0) tb_tell(&s->told);
         }
@@ -620,7 +411,6 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
     const uint32_t filler = warps > samplers ? tb_warp() - parser - 1 : tb_warp();
     if (s->fill && filler < tb_pick_fillers()) tb_pick_fill_pieces(s, true);
     __syncthreads();
-    loads = (int)s->word[2];
     const bool by_mass = s->kind == TB_PICK_BY_MASS, first = s->k && s->fill;
     tb_pick_seen seen = {0, 0.0, 0.0f, 0, 0};
     if (first) {
@@ -629,7 +419,7 @@ template <int dtype> TB_DEV bool tb_pick_run(const tb_cuda_params &params, char 
         p.row.bound = (uint32_t)s->word[3];
         seen = tb_pick_read(p, TB_PICK_LISTS, probabilities, segment, each);
         tb_pick_tell(s, seen, segment, each);
-        if (tb_pick_end_few<dtype>(params, s, index)) return true;
+        if (tb_pick_end_few<dtype>(params, s, p.row.bound, index)) return true;
     }
     const tb_whole_chain chain = s->chain;
     if (chain.bad || length == 0) return false;

@@ -350,7 +350,8 @@ static bool whole_lists(const tombola_call *call)
 static int64_t whole_shared(const tombola_call *call, unsigned blocks)
 {
     const int64_t warps = TB_WHOLE_THREADS / 32;
-    int64_t bytes = tb_whole_row_bytes(vectors_of(call), blocks);
+    int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps,
+            bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
     if (whole_lists(call)) /* the list takes the row's place */
         bytes =
             (bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes) + blocks * warps * TB_WHOLE_TOP_BYTES;
@@ -381,17 +382,12 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
             blocks *= 2;
     }
     if (!whole_fits(device, call, blocks)) return false;
-    int64_t shared = whole_shared(call, blocks);
-    if (tb_whole_fills(call) && !whole_lists(call) && call->rows * blocks <= device->multiprocessors &&
-        shared + TB_WHOLE_BLANK_BYTES <= device->shared_bytes)
-        shared +=
-            TB_WHOLE_BLANK_BYTES; /* a block has a multiprocessor for itself: bulk copies fill the row */
     plan->launch[plan->launch_count++] =
         (tb_cuda_launch){.kernel = (whole_lists(call) ? top_names : names)[call->dtype],
                          .grid = (unsigned)call->rows * blocks,
                          .threads = TB_WHOLE_THREADS,
                          .cluster = blocks,
-                         .shared_bytes = (unsigned)shared};
+                         .shared_bytes = (unsigned)whole_shared(call, blocks)};
     return true;
 }
 
@@ -453,17 +449,19 @@ static bool pick_suits(const tb_cuda_device *device, const tombola_call *call)
     return call->vocab_size >= 16384 && call->rows > (twice ? sms * 3 / 4 : many ? sms / 16 : sms * 3 / 8);
 }
 
-/* `threads` of a block; 0: as many as suit the batch, of which a multiprocessor then has about a thousand. */
+/* `threads` of a block; 0: as many as suit the batch (measured on 132 multiprocessors). */
 static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                      unsigned threads)
 {
     static const char *const names[] = TB_NAMES("pick");
+    const int64_t sms = device->multiprocessors;
+    const bool many = tb_wants_top(call) || call->kept_ids,
+               by_mass = tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS;
     if (!threads)
-        threads =
-            call->rows <= device->multiprocessors ? 1024
-            : call->rows <= 2 * device->multiprocessors || tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS
-                ? 512
-                : 256;
+        threads = call->rows <= (many ? sms : sms / 2)                                        ? 1024
+                  : call->rows <= 2 * sms                                                     ? 512
+                  : by_mass && (call->rows <= 3 * sms || call->kind != TOMBOLA_PROBABILITIES) ? 512
+                                                                                              : 256;
     plan->launch[plan->launch_count++] = (tb_cuda_launch){.kernel = names[call->dtype],
                                                           .grid = (unsigned)call->rows,
                                                           .threads = threads,

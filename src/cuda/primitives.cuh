@@ -30,16 +30,6 @@ TB_DEV unsigned tb_warp(void)
     return threadIdx.x >> 5;
 }
 
-/* Bytes of shared memory that the block was started with. */
-TB_DEV uint32_t tb_dynamic_shared(void)
-{
-    uint32_t bytes = 0;
-#ifdef __CUDA_ARCH__
-    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
-#endif
-    return bytes;
-}
-
 /* ---- one warp; every lane calls, every lane gets the result ---- */
 
 TB_DEV uint32_t tb_warp_sum(uint32_t x)

@@ -48,7 +48,6 @@ typedef struct tb_whole_shared {
     uint32_t few;           /* tokens of all of them, in few_own: all that may be kept; 0: no such list */
     uint32_t fill_bytes, fill_word; /* of an element of a row of output that is filled, with what, */
     char *fill;                     /* and where, or NULL: few tokens of it will be kept */
-    char *blank;                    /* memory for bulk copies that fill it, or NULL */
     tb_whole_chain chain;
     tb_scratch scratch;
     uint32_t cursor;

@@ -96,53 +96,6 @@ template <class R> TB_DEV void tb_whole_fill_part(const R &r, char *row, uint32_
 /* Under a top_p so many of the 128 parts of the row are to reach the bound: some 150 tokens do. */
 #define TB_WHOLE_LIKELY 88
 
-/* The same for the block's part, by bulk copies, which go on while other instructions load from shared
- * memory: stores would hold those up. By one warp; tb_whole_await_fill waits for them. */
-template <class R> TB_DEV void tb_whole_copy_blank(const R &r)
-{
-#if !defined(TB_EMULATION) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
-    const tb_whole_shared *s = r.s;
-    const tb_whole_part &p = r.part;
-    const uint32_t vectors = (p.shift + p.length + R::width - 1) / R::width,
-                   share = (vectors + r.team.size - 1) / r.team.size, bytes = s->fill_bytes,
-                   word = s->fill_word;
-    auto element = [&](uint32_t vector) {
-        const uint32_t e = vector * R::width;
-        return e <= p.shift ? 0 : e - p.shift < p.length ? e - p.shift : p.length;
-    };
-    const uint32_t begin = element(share * r.team.rank), length = element(share * (r.team.rank + 1)) - begin;
-    uint4 *blank = (uint4 *)s->blank;
-    for (uint32_t i = tb_lane(); i < TB_WHOLE_BLANK_BYTES / 16; i += 32)
-        blank[i] = make_uint4(word, word, word, word);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    __syncwarp();
-    char *to = s->fill + (size_t)begin * bytes;
-    uint32_t head = ((uint32_t)(0 - (uintptr_t)to) & 15u) / bytes;
-    if (head > length) head = length;
-    const uint32_t inner = (length - head) * bytes / 16 * 16, tail = head + inner / bytes;
-    for (uint32_t at = tb_lane() * TB_WHOLE_BLANK_BYTES; at < inner; at += 32 * TB_WHOLE_BLANK_BYTES) {
-        const uint32_t size = inner - at < TB_WHOLE_BLANK_BYTES ? inner - at : TB_WHOLE_BLANK_BYTES;
-        asm volatile(
-            "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to + head * bytes + at),
-            "r"(tb_shared_address(blank)), "r"(size)
-            : "memory");
-    }
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    for (uint32_t i = tb_lane(); i < head + (length - tail); i += 32)
-        tb_set_element(to, i < head ? i : tail + i - head, word, bytes);
-#endif
-}
-
-/* Before anything else is written to where bulk copies have been sent. */
-template <class R> TB_DEV void tb_whole_await_fill(const R &r)
-{
-    if (R::TOP || !r.s->blank) return;
-#if !defined(TB_EMULATION) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-#endif
-    __syncthreads();
-}
-
 /* Whether a row is for such a list: there is one, or few tokens are wanted, or the groups' greatest ones,
  * which are more than will be listed, hold nearly the mass that a top_p wants. */
 template <class R> TB_DEV bool tb_whole_has_few(const R &r, uint32_t k, uint32_t least, uint64_t target)
@@ -207,8 +160,7 @@ template <class R> TB_DEV uint32_t tb_whole_mail_few(R &r, uint32_t n)
                       &s->list_box);
         }
     }
-    if (s->fill && !s->blank)
-        tb_whole_fill_part(r, s->fill, s->fill_bytes); /* while the lists are under way */
+    if (s->fill) tb_whole_fill_part(r, s->fill, s->fill_bytes); /* while the lists are under way */
     tb_mail_await(&s->list_box);
     __syncthreads(); /* all have sent theirs */
     const uint32_t count = tb_lane() < size ? s->listed_by[tb_lane()] : 0, end = tb_warp_scan(count),
@@ -242,7 +194,6 @@ TB_CALL tb_whole_few tb_whole_cut_few(R r, bool by_index, uint32_t k, uint64_t t
     const bool by_mass = target != TB_NO_TARGET;
     uint32_t n = s->few; /* there may be a list, of the tokens that a top_k kept */
     if (!r.mailed) {
-        if (s->blank && tb_warp() == TB_WHOLE_WARPS - 1) tb_whole_copy_blank(r);
         const uint32_t wanted = by_mass && k > TB_WHOLE_LIKELY ? TB_WHOLE_LIKELY : k,
                        low = tb_whole_fold_bound(r, wanted, bottom);
         if (!low) return few;

@@ -15,29 +15,12 @@
 #define TB_WHOLE_FIXED_BYTES 6944
 #define TB_WHOLE_WARP_BYTES 52 /* for each warp of the team: two words of mail, its groups, its flags */
 #define TB_WHOLE_TOP_BYTES 16  /* and where the greatest tokens are wanted in order */
-#define TB_WHOLE_BLANK_BYTES                                                                                 \
-    4096 /* behind all else, where there is room: what is not kept, for bulk copies that fill a row */
 
 #define TB_PICK_THREADS 1024     /* at most: 256, 512 or 1024 */
 #define TB_PICK_LIST_BYTES 46848 /* the list of a row's greatest tokens */
 #define TB_PICK_BYTES 51200      /* of a block that has one, or runs the generic code */
 #define TB_PICK_MOST 2048        /* tokens that it keeps or sorts */
 #define TB_PICK_LIKELY 1500      /* that are listed for a top_p */
-
-/* Bytes of what a block has of rows of so many vectors of 16 bytes. */
-LAW_FN int64_t tb_whole_row_bytes(int64_t vectors, unsigned blocks)
-{
-    const int64_t warps = TB_WHOLE_THREADS / 32, share = (vectors + blocks - 1) / blocks,
-                  of_warp = (share + warps - 1) / warps;
-    return (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
-}
-
-/* Whether a call's kept tokens may be few, and the rest of its one output as long as the row be filled first.
- */
-LAW_FN bool tb_whole_fills(const tombola_call *call)
-{
-    return call->step_count && !call->masked_logits != !call->probabilities;
-}
 
 /* Whether a call wants a row's greatest tokens in order. */
 LAW_FN bool tb_wants_top(const tombola_call *call)

@@ -185,15 +185,12 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     if (!TOP && call.step_count && threadIdx.x == 0) { /* known to all after the first exchange */
         tb_whole_shared *s = r.s;
         s->cursor = s->few = 0;
-        s->fill = s->blank = NULL;
-        if (tb_whole_fills(&call)) {
+        s->fill = NULL;
+        if (!call.masked_logits != !call.probabilities) {
             s->fill_bytes = call.masked_logits ? R::bytes : 4;
             s->fill_word = call.masked_logits ? tb_masked_word(dtype) : 0;
             s->fill = call.masked_logits ? tb_masked_row(call, index, start)
                                          : (char *)(call.probabilities + index * call.probabilities_stride);
-            const uint32_t vectors = ((uint32_t)call.vocab_size + R::width - 1) / R::width + 1, /* plan.c */
-                used = (uint32_t)((char *)r.keep - memory) + (uint32_t)tb_whole_row_bytes(vectors, team.size);
-            if (used + TB_WHOLE_BLANK_BYTES <= tb_dynamic_shared()) s->blank = memory + used;
         }
     }
     const bool writes = threadIdx.x == 0 && r.team.rank == 0;
@@ -239,7 +236,6 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
     if (ids)
         tb_whole_write_ids(r, call.kept_ids + index * call.kept_capacity, call.kept_capacity, set, counts);
     if (!top) tb_whole_arrive(r);
-    if (call.step_count) tb_whole_await_fill(r);
     char *masked = call.masked_logits ? tb_masked_row(call, index, start) : NULL;
     float *out = call.probabilities ? call.probabilities + index * call.probabilities_stride : NULL;
     if (!TOP && call.step_count && r.s->fill && r.s->few) {
