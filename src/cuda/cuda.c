@@ -273,9 +273,8 @@ static tombola_result check_plan(const tb_cuda *cuda, const tb_cuda_plan *plan, 
 static tombola_result launch_plan(const tb_cuda *cuda, const tombola_call *call, const tb_cuda_plan *plan,
                                   const kernel *const *kernels, tombola_error *error)
 {
-    tb_cuda_params params = {.workspace = call->workspace,
-                             .slow_doubles = plan->slow_doubles,
-                             .checked_steps = call->step_count};
+    tb_cuda_params params = {
+        .workspace = call->workspace, .slow_doubles = plan->slow_doubles, .checked_steps = call->step_count};
     if (call->step_count)
         memcpy(params.steps, call->steps, (size_t)call->step_count * sizeof params.steps[0]);
     for (int i = 0; i < plan->launch_count; i++) {
