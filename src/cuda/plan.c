@@ -50,19 +50,19 @@ enum {
 #define PIPE_THREADS(blocks) (32 * (TB_PIPE_OTHERS + TB_PIPE_DRAWERS(blocks)))
 
 static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
-    [C1_512R] = {"stream_c1_512r", 1, 512, TB_STREAM_C1_512R_BYTES, false},
-    [C1_512] = {"stream_c1_512", 1, 512, TB_STREAM_C1_512_BYTES, false},
-    [C1_256] = {"stream_c1_256", 1, 256, TB_STREAM_C1_256_BYTES, false},
-    [C2_512] = {"stream_c2_512", 2, 512, TB_STREAM_C2_512_BYTES, false},
-    [C4_256] = {"stream_c4_256", 4, 256, TB_STREAM_C4_256_BYTES, false},
-    [C8_256] = {"stream_c8_256", 8, 256 + 32, TB_STREAM_C8_256_BYTES, true},
-    [C16_256] = {"stream_c16_256", 16, 256 + 32, TB_STREAM_C16_256_BYTES, true},
-    [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false},
-    [FLAT_C8] = {"flat_c8_256", 8, 256, TB_FLAT_C8_256_BYTES + 8 * 256 * 16, false},
-    [FLAT_PIPE_C2] = {"flat_pipe_c2", 2, PIPE_THREADS(2), TB_PIPE_C2_BYTES, true},
-    [FLAT_PIPE_C4] = {"flat_pipe_c4", 4, PIPE_THREADS(4), TB_PIPE_C4_BYTES, true},
-    [FLAT_PIPE_C8] = {"flat_pipe_c8", 8, PIPE_THREADS(8), TB_PIPE_C8_BYTES, true},
-    [FLAT_PIPE_C16] = {"flat_pipe_c16", 16, PIPE_THREADS(16), TB_PIPE_C16_BYTES, true},
+    [C1_512R] = {"stream_c1_512r", 1, 512, TB_STREAM_C1_512R_BYTES, false, false},
+    [C1_512] = {"stream_c1_512", 1, 512, TB_STREAM_C1_512_BYTES, false, false},
+    [C1_256] = {"stream_c1_256", 1, 256, TB_STREAM_C1_256_BYTES, false, false},
+    [C2_512] = {"stream_c2_512", 2, 512, TB_STREAM_C2_512_BYTES, false, false},
+    [C4_256] = {"stream_c4_256", 4, 256, TB_STREAM_C4_256_BYTES, false, false},
+    [C8_256] = {"stream_c8_256", 8, 256 + 32, TB_STREAM_C8_256_BYTES, true, false},
+    [C16_256] = {"stream_c16_256", 16, 256 + 32, TB_STREAM_C16_256_BYTES, true, false},
+    [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false, false},
+    [FLAT_C8] = {"flat_c8_256", 8, 256, TB_FLAT_C8_256_BYTES + 8 * 256 * 16, false, false},
+    [FLAT_PIPE_C2] = {"flat_pipe_c2", 2, PIPE_THREADS(2), TB_PIPE_C2_BYTES, true, false},
+    [FLAT_PIPE_C4] = {"flat_pipe_c4", 4, PIPE_THREADS(4), TB_PIPE_C4_BYTES, true, false},
+    [FLAT_PIPE_C8] = {"flat_pipe_c8", 8, PIPE_THREADS(8), TB_PIPE_C8_BYTES, true, false},
+    [FLAT_PIPE_C16] = {"flat_pipe_c16", 16, PIPE_THREADS(16), TB_PIPE_C16_BYTES, true, false},
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
