@@ -41,6 +41,23 @@ static tombola_call call_of(int64_t rows, int64_t vocab_size, int dtype, const t
     return call;
 }
 
+static const char *picked(const tombola_call *call)
+{
+    return tb_cuda_choose(&h200, call, NULL).launch[0].kernel;
+}
+
+/* A shape for which all kernels were measured on an H200, and the one to be chosen. */
+typedef struct measured {
+    int64_t rows, vocab_size;
+    int dtype;
+    const char *kernel;
+} measured;
+
+static tombola_call call_measured(const measured *choice, const tombola_step *steps, int count)
+{
+    return call_of(choice->rows, choice->vocab_size, choice->dtype, steps, count);
+}
+
 static void check_plan(const tb_cuda_device *device, const tombola_call *call, const tb_cuda_plan *plan)
 {
     assert_in_range(plan->launch_count, 1, TB_CUDA_MAX_LAUNCHES);
@@ -223,11 +240,7 @@ static void flat_rows(void **state)
 static void flat_kernels_as_measured(void **state)
 {
     (void)state;
-    static const struct {
-        int64_t rows, vocab_size;
-        int dtype;
-        const char *kernel;
-    } choices[] = {
+    static const measured choices[] = {
         {1, 128256, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
         {8, 128256, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
         {16, 128256, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
@@ -252,8 +265,8 @@ static void flat_kernels_as_measured(void **state)
         {512, 262144, TOMBOLA_BF16, "tombola_flat_pipe_c8_bf16"},
     };
     for (int i = 0; i < COUNT(choices); i++) {
-        tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, NULL, 0);
-        assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, choices[i].kernel);
+        tombola_call call = call_measured(&choices[i], NULL, 0);
+        assert_string_equal(picked(&call), choices[i].kernel);
     }
 }
 
@@ -395,11 +408,7 @@ static void softmax_of_many_rows(void **state)
 static void softmax_kernels_as_measured(void **state)
 {
     (void)state;
-    static const struct {
-        int64_t rows, vocab_size;
-        int dtype;
-        const char *kernel;
-    } choices[] = {
+    static const measured choices[] = {
         {1, 128256, TOMBOLA_F32, "tombola_whole_pipe_c16_f32"},
         {24, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
         {64, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
@@ -421,15 +430,10 @@ static void softmax_kernels_as_measured(void **state)
         {256, 262144, TOMBOLA_BF16, "tombola_whole_pipe_c16_bf16"},
     };
     for (int i = 0; i < COUNT(choices); i++) {
-        tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, NULL, 0);
+        tombola_call call = call_measured(&choices[i], NULL, 0);
         call.tokens = NULL, call.probabilities = float_output;
-        assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, choices[i].kernel);
+        assert_string_equal(picked(&call), choices[i].kernel);
     }
-}
-
-static const char *picked(const tombola_call *call)
-{
-    return tb_cuda_choose(&h200, call, NULL).launch[0].kernel;
 }
 
 /* Few kept tokens of many rows: one block a row, with the more threads the fewer rows. */
@@ -486,11 +490,7 @@ static void few_kernels_as_measured(void **state)
 {
     (void)state;
     static const tombola_step top_k = {.kind = TOMBOLA_TOP_K, .k = 50};
-    static const struct {
-        int64_t rows, vocab_size;
-        int dtype;
-        const char *kernel;
-    } choices[] = {
+    static const measured choices[] = {
         {1, 128256, TOMBOLA_F32, "tombola_few_pipe_c8_f32"},
         {128, 128256, TOMBOLA_F32, "tombola_few_pipe_c8_f32"},
         {512, 128256, TOMBOLA_F32, "tombola_pick_f32"}, /* about as fast, and less slow with some rows */
@@ -508,7 +508,7 @@ static void few_kernels_as_measured(void **state)
         {512, 8192, TOMBOLA_F32, "tombola_generic"},
     };
     for (int i = 0; i < COUNT(choices); i++) {
-        tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, &top_k, 1);
+        tombola_call call = call_measured(&choices[i], &top_k, 1);
         call.tokens = NULL, call.masked_logits = float_output;
         assert_string_equal(picked(&call), choices[i].kernel);
         call.kept_ids = int_output, call.kept_capacity = 64; /* it has no ids */
