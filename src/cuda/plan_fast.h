@@ -37,4 +37,8 @@ void tb_add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 bool tb_add_few(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                 const char *forced);
 
+/* The same for draws, of a call that the fast kernels serve. */
+bool tb_add_few_draw(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                     const char *forced);
+
 #endif

@@ -1,4 +1,5 @@
-/* The pipelined kernels for masked logits and probabilities under a top_k of few tokens for all slots. */
+/* The pipelined kernels for a top_k of few tokens for all slots: for masked logits and probabilities, and for
+ * draws. */
 #include <string.h>
 
 #include "fast_shapes.h"
@@ -7,6 +8,7 @@
 
 #define FEW_VOCABULARY 16384 /* the shortest rows that they were measured with */
 #define FEW_THREADS (32 * (TB_PIPE_OTHERS + TB_FEW_PIPE_FINISHERS))
+#define FEW_DRAW_THREADS(blocks) (32 * (TB_PIPE_OTHERS + TB_FEW_DRAWERS(blocks)))
 
 static const tb_fast_kernel few_kernels[] = {
     {"few_pipe_c2", 2, FEW_THREADS, TB_FEW_PIPE_C2_BYTES, true, false},
@@ -16,14 +18,19 @@ static const tb_fast_kernel few_kernels[] = {
 static const char *const few_names[][3] = {TB_NAMES("few_pipe_c2"), TB_NAMES("few_pipe_c4"),
                                            TB_NAMES("few_pipe_c8")};
 
+/* Whether a step is a top_k of few tokens for all slots. */
+static bool is_few(const tombola_step *step)
+{
+    return step->kind == TOMBOLA_TOP_K && !step->k_per_slot && step->k > 0 && step->k <= TB_FEW_PIPE_MOST_K;
+}
+
 static bool few_serves(const tombola_call *call)
 {
     bool few = false;
     for (int32_t i = 0; i < call->step_count; i++) {
         const tombola_step *step = &call->steps[i];
         if (step->kind != TOMBOLA_TOP_K && step->kind != TOMBOLA_TEMPERATURE) return false;
-        few |=
-            step->kind == TOMBOLA_TOP_K && !step->k_per_slot && step->k > 0 && step->k <= TB_FEW_PIPE_MOST_K;
+        few |= is_few(step);
     }
     return few && call->method == TOMBOLA_EXACT && (call->probabilities || call->masked_logits) &&
            !call->kept_ids && !tb_wants_top(call) && tb_pick_kind(call, call->steps) == TB_PICK_BY_COUNT;
@@ -69,5 +76,46 @@ bool tb_add_few(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_
     }
     if (!kernel) return false;
     tb_add_fast_launch(plan, device, call, kernel, few_names[kernel - few_kernels]);
+    return true;
+}
+
+/* ---- draws ---- */
+
+static const tb_fast_kernel draw_kernels[] = {
+    {"few_draw_pipe_c4", 4, FEW_DRAW_THREADS(4), TB_FEW_DRAW_C4_BYTES, true, false},
+    {"few_draw_pipe_c8", 8, FEW_DRAW_THREADS(8), TB_FEW_DRAW_C8_BYTES, true, false},
+#ifdef FEW_ALL
+    {"few_draw_pipe_c2", 2, FEW_DRAW_THREADS(2), TB_FEW_DRAW_C2_BYTES, true, false},
+    {"few_draw_pipe_c16", 16, FEW_DRAW_THREADS(16), TB_FEW_DRAW_C2_BYTES, true, false},
+#endif
+};
+static const char *const draw_names[][3] = {TB_NAMES("few_draw_pipe_c4"), TB_NAMES("few_draw_pipe_c8"),
+#ifdef FEW_ALL
+TB_NAMES("few_draw_pipe_c2"), TB_NAMES("few_draw_pipe_c16"),
+#endif
+};
+
+/* Of calls that the fast kernels serve: what a top_p takes its part of must be few tokens, too. */
+static bool draw_serves(const tombola_call *call)
+{
+    bool few = false;
+    for (int32_t i = 0; i < call->step_count; i++) {
+        const tombola_step *step = &call->steps[i];
+        few |= is_few(step);
+        if (!few && (step->kind == TOMBOLA_TOP_P || step->kind == TOMBOLA_TOP_K_TOP_P)) return false;
+    }
+    return few && !call->ranks && !call->kept_ids && !call->entropy && !call->total_mass;
+}
+
+bool tb_add_few_draw(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                     const char *forced)
+{
+    if (device->shared_bytes <= TB_LARGE_BYTES || !draw_serves(call)) return false;
+    const tb_fast_kernel *kernel = NULL;
+    for (int i = 0; i < (int)(sizeof draw_kernels / sizeof draw_kernels[0]); i++)
+        if (forced && !strcmp(forced, draw_kernels[i].name) && tb_fast_fits(device, &draw_kernels[i], call))
+            kernel = &draw_kernels[i];
+    if (!kernel) return false;
+    tb_add_fast_launch(plan, device, call, kernel, draw_names[kernel - draw_kernels]);
     return true;
 }
