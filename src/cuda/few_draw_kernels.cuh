@@ -9,8 +9,8 @@
 #define TB_JOIN(a, b) TB_JOIN2(a, b)
 #define TB_FEW_DRAW_KERNEL(name, blocks, bytes)                                                              \
     extern "C" __global__ void __launch_bounds__(tb_few_draw_shared<TB_KERNEL_DTYPE, blocks>::THREADS, 1)    \
-        TB_JOIN(tombola_few_draw_pipe_##name##_, TB_KERNEL_SUFFIX)(                                          \
-            const __grid_constant__ tb_cuda_params params)                                                   \
+        TB_JOIN(tombola_few_draw_pipe_##name##_,                                                             \
+                TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)                             \
     {                                                                                                        \
         tb_run_pipe<tb_few_draw<TB_KERNEL_DTYPE, blocks>>(params);                                           \
     }                                                                                                        \
@@ -19,6 +19,3 @@
 
 TB_FEW_DRAW_KERNEL(c2, 2, TB_FEW_DRAW_C2_BYTES)
 TB_FEW_DRAW_KERNEL(c8, 8, TB_FEW_DRAW_C8_BYTES)
-#ifdef FEW_ALL
-TB_FEW_DRAW_KERNEL(c4, 4, TB_FEW_DRAW_C4_BYTES)
-#endif

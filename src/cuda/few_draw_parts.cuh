@@ -15,8 +15,8 @@
 typedef struct __align__(16) tb_few_draw_row : tb_pipe_row
 {
     uint64_t w_before, w_last; /* least weights: before the top_p, and of all min_ps */
-    uint32_t k, k_last;        /* greatest tokens that a top_p takes its part of, or that are kept; of all top_ks */
-    float p;                   /* 1: none */
+    uint32_t k, k_last; /* greatest tokens that a top_p takes its part of, or that are kept; of all top_ks */
+    float p;            /* 1: none */
 }
 tb_few_draw_row;
 
@@ -59,7 +59,7 @@ template <int dtype, int C> struct tb_few_draw_shared {
     uint4 said[DRAWN][C];                                          /* by each block of a row */
     uint32_t equal[DRAWN][WARPS]; /* chunks' numbers of tokens that are not listed */
     uint64_t sent[DRAWN][C][SENT];
-    uint64_t own[2][SENT];             /* the block's listed tokens: places */
+    uint64_t own[2][SENT];                       /* the block's listed tokens: places */
     uint64_t place[DRAWERS][TB_FEW_DRAW_LISTED]; /* of a row's tokens, without gaps */
     tb_few_draw_token token[DRAWERS][TB_FEW_DRAW_KEPT];
     tb_few_draw_sums<WARPS> sums[DRAWERS];
@@ -67,7 +67,7 @@ template <int dtype, int C> struct tb_few_draw_shared {
     uint32_t looked[TB_PIPE_RING][LOOKS]; /* status */
     tb_few_draw_row row[TB_PIPE_KNOWN];
     tb_few_verdict verdict[TB_PIPE_RING];
-    uint32_t cursor[4];     /* tokens on the lists of this row and the next ones */
+    uint32_t cursor[4];         /* tokens on the lists of this row and the next ones */
     uint32_t greatest, raised;  /* of a block whose list is too short: a warp's greatest key; the new bound */
     uint32_t gathered[DRAWERS]; /* tokens of `place` */
     uint32_t placed, known;     /* numbers of rows */

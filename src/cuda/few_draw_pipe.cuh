@@ -7,8 +7,8 @@
  * (few_draw_finish.cuh), while the rest works on rows behind it.
  *
  * k of a block's own tokens bound what is kept as well as k of the row's. So a block whose list has no room
- * for what reaches the row's bound (sorted rows, many equal values) raises that for itself, until the rest has
- * room, or those that have none are equal: of these it sends the number in each warp's chunk.
+ * for what reaches the row's bound (sorted rows, many equal values) raises that for itself, until the rest
+ * has room, or those that have none are equal: of these it sends the number in each warp's chunk.
  *
  * A list of row i reuses the room of row i - TB_PIPE_KNOWN, which its block had drawn when it knew of row i,
  * of which the sender has seen the maxima.
@@ -153,7 +153,8 @@ template <int dtype, int C> struct tb_few_draw : tb_few_draw_finish<dtype, C> {
     }
 
     /* To what k tokens of a group of 32 vectors reach, the one with the greatest token: the block's greatest
-     * tokens lie together in sorted rows. The new bound, from which on the block's tokens are listed again. */
+     * tokens lie together in sorted rows. The new bound, from which on the block's tokens are listed again.
+     */
     TB_MEMBER uint32_t raise_by_group(const tb_pipe_turn &turn, const tb_few_verdict &verdict,
                                       const uint4 *chunk, uint32_t groups)
     {
@@ -220,8 +221,7 @@ template <int dtype, int C> struct tb_few_draw : tb_few_draw_finish<dtype, C> {
                 for (int e = 0; e < (int)width; e++) own += tb_element<dtype>(chunk[j * 32], e) == value;
             own = tb_warp_sum(own);
             const uint32_t box = turn.row / C % S::DRAWN;
-            if (lane == 0)
-                tb_mail_4(&s.equal[box][mine()], (int)(turn.row % C), own, &s.mail_lists[box]);
+            if (lane == 0) tb_mail_4(&s.equal[box][mine()], (int)(turn.row % C), own, &s.mail_lists[box]);
         }
         barrier();
         return make_uint2(s.cursor[turn.row % 4] | (equal ? TB_FEW_DRAW_CLASS : 0u), low);

@@ -191,8 +191,18 @@ template <int dtype, int C, class S> struct tb_few_rows : tb_pipe_rows<dtype, C,
         const int from = __ffs((int)who) - 1;
         const uint32_t o = (a < k) + (b < k) + (c < k);
         return {__shfl_sync(TB_WHOLE_WARP, 127 - lane * 4 - o, from),
-                __shfl_sync(TB_WHOLE_WARP, o == 0 ? over : o == 1 ? a : o == 2 ? b : c, from),
-                __shfl_sync(TB_WHOLE_WARP, o == 0 ? a : o == 1 ? b : o == 2 ? c : d, from)};
+                __shfl_sync(TB_WHOLE_WARP,
+                            o == 0   ? over
+                            : o == 1 ? a
+                            : o == 2 ? b
+                                     : c,
+                            from),
+                __shfl_sync(TB_WHOLE_WARP,
+                            o == 0   ? a
+                            : o == 1 ? b
+                            : o == 2 ? c
+                                     : d,
+                            from)};
     }
 
     /* ---- a warp that lists its chunk's tokens ---- */
@@ -222,8 +232,7 @@ template <int dtype, int C, class S> struct tb_few_rows : tb_pipe_rows<dtype, C,
                 for (; members; members &= members - 1, to++) {
                     const uint32_t e = __ffs((int)members) - 1;
                     if (to >= S::SENT) return; /* they do not do */
-                    own[to] =
-                        tb_place(law_key(element_of(v, (int)e)), (first + vector) * width + e - shift);
+                    own[to] = tb_place(law_key(element_of(v, (int)e)), (first + vector) * width + e - shift);
                 }
             }
         }

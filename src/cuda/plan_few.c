@@ -81,18 +81,15 @@ bool tb_add_few(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_
 
 /* ---- draws ---- */
 
-static const tb_fast_kernel draw_kernels[] = {
-    {"few_draw_pipe_c4", 4, FEW_DRAW_THREADS(4), TB_FEW_DRAW_C4_BYTES, true, false},
-    {"few_draw_pipe_c8", 8, FEW_DRAW_THREADS(8), TB_FEW_DRAW_C8_BYTES, true, false},
-#ifdef FEW_ALL
-    {"few_draw_pipe_c2", 2, FEW_DRAW_THREADS(2), TB_FEW_DRAW_C2_BYTES, true, false},
-    {"few_draw_pipe_c16", 16, FEW_DRAW_THREADS(16), TB_FEW_DRAW_C2_BYTES, true, false},
-#endif
+enum { DRAW_C2, DRAW_C8, DRAW_KERNELS };
+
+static const tb_fast_kernel draw_kernels[DRAW_KERNELS] = {
+    [DRAW_C2] = {"few_draw_pipe_c2", 2, FEW_DRAW_THREADS(2), TB_FEW_DRAW_C2_BYTES, true, false},
+    [DRAW_C8] = {"few_draw_pipe_c8", 8, FEW_DRAW_THREADS(8), TB_FEW_DRAW_C8_BYTES, true, false},
 };
-static const char *const draw_names[][3] = {TB_NAMES("few_draw_pipe_c4"), TB_NAMES("few_draw_pipe_c8"),
-#ifdef FEW_ALL
-TB_NAMES("few_draw_pipe_c2"), TB_NAMES("few_draw_pipe_c16"),
-#endif
+static const char *const draw_names[DRAW_KERNELS][3] = {
+    [DRAW_C2] = TB_NAMES("few_draw_pipe_c2"),
+    [DRAW_C8] = TB_NAMES("few_draw_pipe_c8"),
 };
 
 /* Of calls that the fast kernels serve: what a top_p takes its part of must be few tokens, too. */
@@ -107,15 +104,29 @@ static bool draw_serves(const tombola_call *call)
     return few && !call->ranks && !call->kept_ids && !call->entropy && !call->total_mass;
 }
 
+#define DRAW_LONG 100000 /* tokens of the shortest rows that the wide clusters were measured with */
+
+/* Clusters of 2 take less than the streaming kernels with any number of rows that two of have room; wide ones
+ * with some turns' rows, and of f32 with many (measured on 132 multiprocessors). */
+static int choose_draw(const tb_cuda_device *device, const tombola_call *call)
+{
+    const int64_t rows = call->rows, sms = device->multiprocessors;
+    int64_t bytes;
+    if (call->vocab_size < FEW_VOCABULARY) return DRAW_KERNELS;
+    if (tb_pipe_slots(device, &draw_kernels[DRAW_C2], call, &bytes) >= (rows <= sms / 2 ? 1 : 2) &&
+        call->vocab_size < DRAW_LONG)
+        return DRAW_C2;
+    return DRAW_KERNELS;
+}
+
 bool tb_add_few_draw(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                      const char *forced)
 {
     if (device->shared_bytes <= TB_LARGE_BYTES || !draw_serves(call)) return false;
-    const tb_fast_kernel *kernel = NULL;
-    for (int i = 0; i < (int)(sizeof draw_kernels / sizeof draw_kernels[0]); i++)
-        if (forced && !strcmp(forced, draw_kernels[i].name) && tb_fast_fits(device, &draw_kernels[i], call))
-            kernel = &draw_kernels[i];
-    if (!kernel) return false;
-    tb_add_fast_launch(plan, device, call, kernel, draw_names[kernel - draw_kernels]);
+    int choice = forced ? DRAW_KERNELS : choose_draw(device, call);
+    for (int i = 0; forced && i < DRAW_KERNELS; i++)
+        if (!strcmp(forced, draw_kernels[i].name)) choice = i;
+    if (choice == DRAW_KERNELS || !tb_fast_fits(device, &draw_kernels[choice], call)) return false;
+    tb_add_fast_launch(plan, device, call, &draw_kernels[choice], draw_names[choice]);
     return true;
 }

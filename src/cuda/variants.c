@@ -35,7 +35,7 @@ const char *const tb_cuda_variants[] = {
     "few_pipe_c2",
     "few_pipe_c4",
     "few_pipe_c8",
-    "few_draw_pipe_c4",
+    "few_draw_pipe_c2",
     "few_draw_pipe_c8",
     "pick_256",
     "pick_512",
