@@ -1,6 +1,7 @@
 /*
  * The instances of the pipelined kernel that draws from few tokens for one dtype, TB_KERNEL_DTYPE with the
- * suffix TB_KERNEL_SUFFIX: tombola_few_draw_c<blocks of a cluster>_<suffix>. plan_few.c knows these names.
+ * suffix TB_KERNEL_SUFFIX: tombola_few_draw_pipe_c<blocks of a cluster>_<suffix>. plan_few.c knows these
+ * names. TB_KERNEL_WIDE: wide clusters, too.
  */
 #include "fast_shapes.h"
 #include "few_draw_pipe.cuh"
@@ -18,4 +19,6 @@
                   "plan_few.c");
 
 TB_FEW_DRAW_KERNEL(c2, 2, TB_FEW_DRAW_C2_BYTES)
+#if TB_KERNEL_WIDE
 TB_FEW_DRAW_KERNEL(c8, 8, TB_FEW_DRAW_C8_BYTES)
+#endif

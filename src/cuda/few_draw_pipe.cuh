@@ -147,8 +147,12 @@ template <int dtype, int C> struct tb_few_draw : tb_few_draw_finish<dtype, C> {
         const tb_few_verdict verdict = s.verdict[turn.row % TB_PIPE_RING];
         const uint32_t groups = p.groups_of(p.warp, verdict.share, verdict.end);
         const uint4 *chunk = p.room_of(turn) + verdict.share * p.warp + p.lane;
-        const uint32_t low = p.raise_by_group(turn, verdict, chunk, groups), n = s.cursor[turn.row % 4];
-        if (n <= S::SENT) return make_uint2(n, low);
+        uint32_t low = verdict.bound;
+        if (low < verdict.greatest) {
+            low = p.raise_by_group(turn, verdict, chunk, groups);
+            const uint32_t n = s.cursor[turn.row % 4];
+            if (n <= S::SENT) return make_uint2(n, low);
+        }
         return p.raise_by_bins(turn, verdict, chunk, groups, low);
     }
 
@@ -179,14 +183,14 @@ template <int dtype, int C> struct tb_few_draw : tb_few_draw_finish<dtype, C> {
                 keys[e] = law_key(width == 4 ? tb_element<dtype>(v, e)
                                              : fmaxf(tb_element<dtype>(v, e * 2 % (int)width),
                                                      tb_element<dtype>(v, (e * 2 + 1) % (int)width)));
-            const uint32_t bound = P::reached_by(s.bin, keys, verdict.bound, verdict.greatest, verdict.k,
-                                                 verdict.k + verdict.k / 8);
+            const uint32_t bound =
+                P::reached_by(s.bin, keys, verdict.bound, verdict.greatest, verdict.k, S::SENT);
             if (lane == 0) s.raised = bound, s.cursor[turn.row % 4] = 0;
         }
         barrier();
         if (threadIdx.x == 0) s.greatest = 0;
         const uint32_t bound = s.raised;
-        list(turn, bound);
+        if (most >= bound) list(turn, bound);
         barrier();
         return bound;
     }

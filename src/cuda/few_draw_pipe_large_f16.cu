@@ -2,5 +2,6 @@
  * memory. */
 #define TB_KERNEL_DTYPE TOMBOLA_F16
 #define TB_KERNEL_SUFFIX f16
+#define TB_KERNEL_WIDE 0
 
 #include "few_draw_kernels.cuh"

@@ -2,5 +2,6 @@
  * memory. */
 #define TB_KERNEL_DTYPE TOMBOLA_F32
 #define TB_KERNEL_SUFFIX f32
+#define TB_KERNEL_WIDE 1
 
 #include "few_draw_kernels.cuh"
