@@ -533,11 +533,11 @@ static void few_draws_as_measured(void **state)
         {128, 128256, TOMBOLA_F32, "tombola_stream_c1_512r_f32"},
         {256, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
         {512, 151936, TOMBOLA_F32, "tombola_stream_c1_512_f32"}, /* room for two rows */
-        {512, 128256, TOMBOLA_BF16, "tombola_stream_c1_512_bf16"},
+        {512, 128256, TOMBOLA_BF16, "tombola_stream_c1_256_bf16"},
         {1, 32000, TOMBOLA_F32, "tombola_few_draw_pipe_c2_f32"},
         {512, 32000, TOMBOLA_F32, "tombola_few_draw_pipe_c2_f32"},
         {64, 32000, TOMBOLA_BF16, "tombola_few_draw_pipe_c2_bf16"},
-        {128, 32000, TOMBOLA_BF16, "tombola_stream_c1_512_bf16"}, /* sorted rows */
+        {128, 32000, TOMBOLA_BF16, "tombola_stream_c1_256_bf16"}, /* sorted rows */
     };
     static const measured with[] = {
         {8, 128256, TOMBOLA_F32, "tombola_stream_c8_256_f32"},
