@@ -354,10 +354,10 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
         if (call.ranks) {
             uint32_t mine = __ballot_sync(TB_WHOLE_WARP, drawn.mine);
             float x = __shfl_sync(TB_WHOLE_WARP, drawn.x, mine ? __ffs((int)mine) - 1 : 0);
-            word = W::say(words, make_uint4(mine ? law_key(x) : 0u, 0, 0, 0));
+            word = W::say(words++, make_uint4(mine ? law_key(x) : 0u, 0, 0, 0));
             uint32_t key = 0, rank = 0;
             for (int i = lane; i < ROW_WARPS; i += 32) key = max(key, word->warp[i].x);
-            word = W::say(words, make_uint4(W::count_from(law_key_value(tb_warp_max(key))), 0, 0, 0));
+            word = W::say(words++, make_uint4(W::count_from(law_key_value(tb_warp_max(key))), 0, 0, 0));
             for (int i = lane; i < ROW_WARPS; i += 32) rank += word->warp[i].x;
             result.rank = (int32_t)tb_warp_sum(rank);
         }
@@ -365,8 +365,8 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
             law_entropy_sum sum = {0, 0};
             if (!flat) {
                 const law_entropy_sum mine = W::entropy_sum(floor);
-                word = W::say(words, make_uint4((uint32_t)mine.low, 0, (uint32_t)mine.high,
-                                                (uint32_t)(mine.high >> 32)));
+                word = W::say(words++, make_uint4((uint32_t)mine.low, 0, (uint32_t)mine.high,
+                                                  (uint32_t)(mine.high >> 32)));
                 for (int i = lane; i < ROW_WARPS; i += 32) {
                     const uint4 said = word->warp[i];
                     sum.low += said.x;

@@ -255,11 +255,11 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
     }
 
     /* An exchange of a word of each warp, for all threads. */
-    static TB_MEMBER const words *say(uint32_t &turn, uint4 a)
+    static __device__ __noinline__ const words *say(uint32_t turn, uint4 a)
     {
         __syncthreads(); /* what came before has been read */
         send(turn, a, false);
-        const words *word = receive(turn++);
+        const words *word = receive(turn);
         __syncthreads();
         return word;
     }
@@ -390,12 +390,34 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
     }
 
     /* Load j of a piece. */
-    static TB_MEMBER uint4 fetch(const chunk &c, int j)
+    static __device__ __noinline__ uint4 fetch(chunk c, int j)
     {
         const shared &s = all();
         uint4 v[1];
         load<1>(s.slice, c, j, v);
         return s.infinite ? tb_only_infinite<dtype>(v[0]) : v[0];
+    }
+
+    /* f(vector, index of its first element) for each vector of this warp's pieces, two on their way at once.
+     */
+    template <class F> static TB_MEMBER void each_fetched(const F &f)
+    {
+        const shared &s = all();
+        const bool infinite = s.infinite;
+#pragma unroll 1
+        for (int i = 0; i < PIECES; i++) {
+            const chunk c = piece_of(s.slice, number(i));
+#pragma unroll 1
+            for (int j0 = 0; j0 < c.loads; j0 += 2) {
+                uint4 v[2];
+                load<2>(s.slice, c, j0, v);
+#pragma unroll 1
+                for (int j = 0; j < 2; j++, v[0] = v[1]) {
+                    if (infinite) v[0] = tb_only_infinite<dtype>(v[0]);
+                    f(v[0], (c.first + (uint32_t)(j0 + j) * 32 + tb_lane()) * width - s.slice.shift);
+                }
+            }
+        }
     }
 
     /* The exact weight of a token, in two digits. */
