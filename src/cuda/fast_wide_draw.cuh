@@ -175,6 +175,7 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP, STAGE> {
             const int me = W::number(i);
             const chunk c = W::piece_of(s.slice, me);
             uint32_t before = 0;
+#pragma unroll 1
             for (int j = (int)tb_lane(); j < me; j += 32) before += word->piece[j].z;
             int64_t at = tb_warp_sum(before);
 #pragma unroll 1

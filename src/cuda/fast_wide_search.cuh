@@ -548,6 +548,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
         for (int i = 0; i < W::PIECES; i++) {
             const int me = W::number(i);
             uint32_t before = 0;
+#pragma unroll 1
             for (int j = lane; j < me; j += 32) before += word->piece[j].w;
             before = tb_warp_sum(before);
             if (number >= before && number - before < word->piece[me].w)
@@ -555,6 +556,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
         }
         const typename W::words *all = W::say(words++, make_uint4(index, 0, 0, 0));
         uint32_t last = 0xffffffffu;
+#pragma unroll 1
         for (int i = lane; i < ROW_WARPS; i += 32) last = min(last, all->warp[i].x);
         return tb_warp_min(last);
     }
