@@ -388,7 +388,7 @@ template <int dtype, int C, int NT, int U> TB_DEV void tb_flat_rows(const tb_cud
         __syncwarp();
         tb_cluster_arrive_relaxed<C>();
     }
-    tb_wait_for_inputs();
+    tb_wait_for_inputs(params.part);
     uint32_t turn = 0, sums = 0;
     for (int64_t row = blockIdx.x / C; row < params.call.rows; row += gridDim.x / C) {
         if (turn) tb_row_barrier<C>(); /* shared memory serves another row */

@@ -77,13 +77,18 @@ static void check_plan(const tb_cuda_device *device, const tombola_call *call, c
         assert_string_equal(plan->launch[plan->launch_count - 1].kernel, "tombola_advance");
         assert_true(plan->workspace_bytes >= (size_t)call->rows * 8);
     }
-    /* The fast kernels serve all rows of a call in one launch for each part of it, without a workspace. */
+    /* The fast kernels serve all rows of a call in one launch for each part of it, without a workspace but
+     * for the lists of what a draw keeps. */
     if (strstr(plan->launch[0].kernel, "stream") || strstr(plan->launch[0].kernel, "flat")) {
         const bool raw = (call->raw_logprobs && call->step_count) || call->top_logprobs;
         assert_int_equal(plan->launch_count, 1 + raw + (call->top_ids != NULL) +
                                                  (call->probabilities != NULL) +
                                                  (call->advance_offsets != 0));
-        if (!call->advance_offsets) assert_int_equal(plan->workspace_bytes, 0);
+        const size_t lists = (size_t)call->rows * (8 + 4 + 4 * TB_LISTED_MOST);
+        if (plan->lists) assert_true(plan->workspace_bytes >= plan->lists_at + lists);
+        if (!call->advance_offsets)
+            assert_true(plan->workspace_bytes < (plan->lists ? lists + 256 : 1) ||
+                        (call->probabilities && call->step_count));
     }
     for (int i = 1; i < plan->launch_count; i++)
         assert_true(plan->launch[i].part == TB_CUDA_WHOLE_CALL ||
@@ -530,8 +535,8 @@ static void calls_in_parts(void **state)
     call.top_ids = int_output, call.top_count = 20, call.top_raw = 1;
     call.offsets = long_output, call.advance_offsets = 1;
     tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
-    static const char *const kernels[] = {"tombola_stream_c16_256_f32", "tombola_whole_top_f32",
-                                          "tombola_flat_pipe_c16_f32", "tombola_whole_f32",
+    static const char *const kernels[] = {"tombola_stream_c16_256_f32", "tombola_stream_c16_256_f32",
+                                          "tombola_flat_pipe_c16_f32", "tombola_kept_rows",
                                           "tombola_advance"};
     assert_int_equal(plan.launch_count, 5);
     for (int i = 0; i < plan.launch_count; i++) assert_string_equal(plan.launch[i].kernel, kernels[i]);
@@ -540,14 +545,37 @@ static void calls_in_parts(void **state)
     assert_true(draw.tokens && draw.logprobs && draw.status && draw.advance_offsets && draw.step_count == 2);
     assert_true(!draw.raw_logprobs && !draw.top_ids && !draw.top_logprobs && !draw.probabilities);
     tombola_call top = tb_cuda_part_of(&call, plan.launch[1].part);
-    assert_true(top.top_ids && !top.top_logprobs && !top.tokens && !top.raw_logprobs && !top.probabilities);
-    assert_int_equal(top.step_count, 0);
+    assert_int_equal(plan.launch[1].part, TB_CUDA_TOP_SET); /* put in order by the third launch */
+    assert_true(top.kept_ids == call.top_ids && top.kept_capacity == 20 && !top.top_ids && !top.tokens);
+    assert_true(!top.top_logprobs && !top.raw_logprobs && !top.probabilities);
+    assert_true(top.step_count == 1 && top.ties == TOMBOLA_TIES_INDEX);
+    assert_int_equal(tb_cuda_top_step(&call).k, 20);
     tombola_call raw = tb_cuda_part_of(&call, plan.launch[2].part); /* of the tokens and ids found before */
     assert_true(raw.tokens && raw.raw_logprobs && raw.top_ids && raw.top_logprobs);
     assert_true(!raw.logprobs && !raw.status && !raw.advance_offsets && !raw.probabilities);
     assert_int_equal(raw.step_count, 0);
     tombola_call rows = tb_cuda_part_of(&call, plan.launch[3].part);
     assert_true(rows.probabilities && !rows.tokens && !rows.top_ids && rows.step_count == 2);
+
+    /* the draw's list, behind the offsets: a mass, a count and ids for each row */
+    assert_true(plan.lists && plan.lists_at == 256);
+    assert_true(plan.workspace_bytes >= 256 + 4 * (8 + 4 + 4 * TB_LISTED_MOST));
+    static const tombola_step many[] = {{.kind = TOMBOLA_TOP_K, .k = TB_LISTED_MOST + 1},
+                                        {.kind = TOMBOLA_TOP_P}};
+    call.steps = many; /* room for lists does not depend on values */
+    tb_cuda_plan other = tb_cuda_choose(&h200, &call, NULL);
+    assert_true(!other.lists && other.workspace_bytes == plan.workspace_bytes);
+    call.steps = steps;
+    call.kept_ids = int_output; /* the caller's list may be shorter */
+    plan = tb_cuda_choose(&h200, &call, NULL);
+    assert_string_equal(plan.launch[3].kernel, "tombola_whole_f32");
+    assert_true(!plan.lists && plan.workspace_bytes == 256);
+    call.kept_ids = NULL, call.top_count = TB_TOP_SET_MOST + 1; /* one a lane is put in order */
+    assert_string_equal(tb_cuda_choose(&h200, &call, NULL).launch[1].kernel, "tombola_whole_top_f32");
+    top = tb_cuda_part_of(&call, TB_CUDA_TOP);
+    assert_true(top.top_ids && !top.top_logprobs && !top.tokens && !top.raw_logprobs && !top.probabilities);
+    assert_int_equal(top.step_count, 0);
+    call.top_count = 20;
 
     call.top_raw = 0; /* the kept tokens, by their final log-probabilities */
     top = tb_cuda_part_of(&call, TB_CUDA_TOP);
