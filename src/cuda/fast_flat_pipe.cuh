@@ -136,7 +136,7 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
             by_low += (uint64_t)l * its_factor;
         };
         auto sum_chunk = [&](auto filtered) {
-            constexpr int U = dtype == TOMBOLA_F32 ? 2 : 1;
+            constexpr int U = dtype == TOMBOLA_F32 && !decltype(filtered)::value ? 2 : 1;
 #pragma unroll U
             for (uint32_t j = 0; j < groups; j++) {
                 const uint4 v = chunk[j * 32];

@@ -140,6 +140,8 @@ static const struct {
     {2, {F(TOMBOLA_TOP_P, 0.999f), F(TOMBOLA_TEMPERATURE, INFINITY)}},
     {2, {F(TOMBOLA_TEMPERATURE, -1.0f), F(TOMBOLA_TOP_P, 0.9f)}},
     {1, {F(TOMBOLA_MIN_P, NAN)}},
+    /* the candidates lie in a few of the streaming kernels' bins */
+    {2, {F(TOMBOLA_TEMPERATURE, 30.0f), {.kind = TOMBOLA_TOP_K, .k = 34}}},
     /* all weigh the same, or nearly, however far apart; x - m may overflow */
     {2, {F(TOMBOLA_TEMPERATURE, INFINITY), F(TOMBOLA_TOP_P, 0.999f)}},
     {2, {F(TOMBOLA_TEMPERATURE, 3e38f), F(TOMBOLA_TOP_P, 0.05f)}},
