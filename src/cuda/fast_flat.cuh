@@ -137,8 +137,9 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
     int64_t start, count;
     const bool located = tb_gpu_locate(call, row, &start, &count);
     const int64_t slot = tb_gpu_slot(call, row);
-    const tb_fast_slice slice = tb_make_slice<dtype>(
-        (const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes, (uint32_t)count, rank, C);
+    const tb_fast_slice slice =
+        tb_make_slice<dtype>((const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes,
+                             located ? (uint32_t)count : 0, rank, C);
     if (rank == 0 && tid == 32) tb_fast_advance(params, row, slot);
     /* this warp's chunk */
     const uint32_t share = (slice.end - slice.first + WARPS - 1) / WARPS;

@@ -41,7 +41,7 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
     TB_MEMBER void weigh()
     {
         uint64_t mass = 0;
-        uint32_t kept = 0, lowest = 0;
+        uint32_t kept = 0, lowest = 0, untested = 0;
         for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; go_on(turn)) {
             const uint32_t i = turn.row, at = i % TB_PIPE_RING;
             tb_wait_here(&s.filled[warp / CHUNKS][turn.place], turn.filling & 1);
@@ -61,13 +61,28 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
                     const float u = tb_scaled_exponent(x, maximum, factor);
                     return u <= most ? u : 1.0f;
                 };
+                /* Of most rows a min_p keeps few tokens: most vectors have none. */
+                uint32_t tested = 0, weighed = 0;
+                auto some = [&](const auto &v) {
+                    if (untested) return true;
+                    const float top = tb_tile_max<dtype, sizeof v / sizeof v[0]>(v);
+                    const bool kept =
+                        __any_sync(TB_WHOLE_WARP, tb_scaled_exponent(top, maximum, factor) <= most);
+                    tested++, weighed += kept;
+                    return kept;
+                };
+                auto every = [](const auto &) { return true; };
                 if (params.slow_doubles)
-                    mass = sum_chunk<tb_digit_sum>(chunk, groups, filtered);
+                    mass = sum_chunk<tb_digit_sum>(chunk, groups, filtered, some);
                 else if (most == 1.0f)
                     mass = sum_chunk<tb_double_sum>(
-                        chunk, groups, [&](float x) { return tb_scaled_exponent(x, maximum, factor); });
+                        chunk, groups, [&](float x) { return tb_scaled_exponent(x, maximum, factor); },
+                        every);
                 else
-                    mass = sum_chunk<tb_double_sum>(chunk, groups, filtered);
+                    mass = sum_chunk<tb_double_sum>(chunk, groups, filtered, some);
+                if (untested) untested--;
+                /* Where all have, the next rows of the batch mostly are like that. */
+                if (tested && weighed == tested) untested = TB_PIPE_UNTESTED;
             }
             if (row.counted) {
                 const tb_pipe_row &all = s.row[i % TB_PIPE_KNOWN];
@@ -94,8 +109,9 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
         if ((i + 1) % TB_PIPE_GROUP == 0 || i + 1 == rows) give_back(i);
     }
 
-    template <class Sum, class F>
-    TB_MEMBER uint64_t sum_chunk(const uint4 *chunk, uint32_t groups, F exponent)
+    /* `wanted`: whether some vectors are weighed. */
+    template <class Sum, class F, class G>
+    TB_MEMBER uint64_t sum_chunk(const uint4 *chunk, uint32_t groups, F exponent, G wanted)
     {
         constexpr int U = dtype == TOMBOLA_F32 ? 4 : 2;
         Sum sum;
@@ -111,6 +127,7 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
             uint4 v[U];
 #pragma unroll
             for (int k = 0; k < U; k++) v[k] = chunk[(j + k) * 32];
+            if (!wanted(v)) continue;
 #pragma unroll
             for (int k = 0; k < U; k++) sum_vector(v[k]);
         }

@@ -12,6 +12,7 @@
 #define TB_PIPE_RING (2 * TB_PIPE_SLOTS)
 #define TB_PIPE_KNOWN 32
 #define TB_PIPE_GROUP 8      /* rows that are given back together */
+#define TB_PIPE_UNTESTED 3   /* rows after one of which every vector is weighed that are not asked about it */
 #define TB_PIPE_ASKED 65536u /* bytes that a block asks memory for at a time */
 
 /* What is known of a row before its values. */

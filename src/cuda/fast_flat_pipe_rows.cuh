@@ -193,7 +193,7 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
                 to[spot(beyond - first, row.share)] = make_uint4(none, none, none, none);
             if (wrote && lane == 0 && first < slice.whole_first)
                 to[spot(0, row.share)] = tb_load_edge<dtype>(slice.base, 0u - slice.shift, slice.length);
-            if (wrote && lane == 0 && end > slice.whole_end && slice.whole_end >= slice.whole_first)
+            if (wrote && lane == 0 && end > slice.whole_end)
                 to[spot(slice.whole_end - first, row.share)] =
                     tb_load_edge<dtype>(slice.base + (size_t)slice.whole_end * 16,
                                         slice.whole_end * width - slice.shift, slice.length);

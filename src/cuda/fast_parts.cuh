@@ -316,7 +316,7 @@ TB_DEV tb_fast_slice tb_make_slice(const void *row, uint32_t length, int rank, i
     s.first = min(vectors, share * rank);
     s.end = min(vectors, s.first + share);
     s.whole_first = s.shift ? 1 : 0;
-    s.whole_end = (s.shift + length) / width;
+    s.whole_end = max((s.shift + length) / width, s.whole_first); /* of a row within a vector: none */
     return s;
 }
 

@@ -57,7 +57,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
     const bool leader = rank == 0;
     {
         int64_t start, count;
-        tb_fast_locate(call, row, &start, &count);
+        if (!tb_fast_locate(call, row, &start, &count)) count = 0; /* it has no data to be read */
         const tb_fast_slice slice = tb_make_slice<dtype>(
             (const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes, (uint32_t)count, 0, 1);
         int group_shift;

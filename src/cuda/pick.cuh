@@ -187,6 +187,7 @@ TB_DEV bool tb_pick_list(tb_pick_block<dtype> &p, bool probabilities, uint32_t w
         p.row.bound = TB_KEY_POS_INF;
         tb_pick_tell(s, tb_pick_read(p, TB_PICK_LISTS, probabilities, s->place, 0), s->place, 0);
         p.row.greatest = s->greatest;
+        __syncthreads(); /* all have read it: the next look writes there */
         p.row.bound = bound;
         if (p.row.greatest >= TB_KEY_POS_INF || p.row.greatest < p.least) return false;
         p.row.weigher = tb_make_weigher(probabilities, law_key_value(p.row.greatest));
