@@ -145,7 +145,7 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
                                                              uint64_t *box)
     {
         const float maximum = verdict.maximum, factor = verdict.factor, most = verdict.most;
-        uint32_t high = 0, low = 0;
+        uint32_t high = 0, low = 0, weighed = 0; /* vectors */
         uint64_t factors = 0, by_high = 0, by_low = 0;
         auto add = [&](uint32_t h, uint32_t l, uint32_t its_factor) {
             high += h, low += l;
@@ -156,11 +156,17 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
             constexpr int U = dtype == TOMBOLA_F32 && !decltype(filtered)::value ? 2 : 1;
 #pragma unroll U
             for (uint32_t j = 0; j < groups; j++) {
-                const uint4 v = chunk[j * 32];
+                const uint4 v[1] = {chunk[j * 32]};
                 uint32_t sum = 0;
+                if (decltype(filtered)::value) { /* of most rows a min_p keeps few tokens */
+                    const float top = tb_tile_max<dtype, 1>(v);
+                    if (!__any_sync(TB_WHOLE_WARP, tb_scaled_exponent(top, maximum, factor) <= most))
+                        continue;
+                }
+                weighed++;
 #pragma unroll
                 for (int e = 0; e < (int)width; e++) {
-                    float u = tb_scaled_exponent(tb_element<dtype>(v, e), maximum, factor);
+                    float u = tb_scaled_exponent(tb_element<dtype>(v[0], e), maximum, factor);
                     if (decltype(filtered)::value) u = u <= most ? u : 1.0f;
                     uint32_t h, l;
                     tb_weigh_scaled(u, -64.0f, &h, &l);
@@ -170,7 +176,7 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
                 }
                 factors += sum;
             }
-            high -= TB_HIGH_BIAS * groups * width, low -= TB_LOW_BIAS * groups * width;
+            high -= TB_HIGH_BIAS * weighed * width, low -= TB_LOW_BIAS * weighed * width;
             by_high -= TB_HIGH_BIAS * factors, by_low -= TB_LOW_BIAS * factors;
         };
         if (verdict.usual && most == 1.0f) {
