@@ -55,8 +55,9 @@ bool tb_add_parts(tb_cuda_plan *plan, const tb_cuda_device *device, const tombol
             if (lists) of.kept_ids = of.tokens; /* any pointer */
             added = tb_add_fast(plan, device, &of, forced);
         } else if (part == TB_CUDA_TOP_SET) {
-            if (!of.kept_ids || !call->top_logprobs || !(call->top_raw || !call->step_count) ||
-                call->top_count > TB_TOP_SET_MOST || call->step_count == TOMBOLA_MAX_STEPS)
+            const bool raw = call->top_raw || !call->step_count; /* then another part puts them in order */
+            if (!tb_wants_top(call) || !call->top_logprobs || !raw || call->top_count > TB_TOP_SET_MOST ||
+                call->step_count == TOMBOLA_MAX_STEPS)
                 continue;
             of.steps = &top;
             set = added =

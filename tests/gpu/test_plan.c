@@ -575,6 +575,8 @@ static void calls_in_parts(void **state)
     top = tb_cuda_part_of(&call, TB_CUDA_TOP);
     assert_true(top.top_ids && !top.top_logprobs && !top.tokens && !top.raw_logprobs && !top.probabilities);
     assert_int_equal(top.step_count, 0);
+    call.top_count = 0;
+    assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch[1].part, TB_CUDA_RAW_LOGPROBS);
     call.top_count = 20;
 
     call.top_raw = 0; /* the kept tokens, by their final log-probabilities */
