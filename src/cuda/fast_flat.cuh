@@ -10,7 +10,7 @@
 #ifndef TB_CUDA_FAST_FLAT_CUH
 #define TB_CUDA_FAST_FLAT_CUH
 
-#include "fast_parts.cuh"
+#include "fast_raw.cuh"
 
 #define TB_MAX_PIECES 1024 /* of 32 vectors, of one warp's chunk */
 

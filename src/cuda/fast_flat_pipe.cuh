@@ -152,29 +152,39 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
             by_high += (uint64_t)h * its_factor;
             by_low += (uint64_t)l * its_factor;
         };
-        auto sum_chunk = [&](auto filtered) {
-            constexpr int U = dtype == TOMBOLA_F32 && !decltype(filtered)::value ? 2 : 1;
-#pragma unroll U
-            for (uint32_t j = 0; j < groups; j++) {
-                const uint4 v[1] = {chunk[j * 32]};
-                uint32_t sum = 0;
-                if (decltype(filtered)::value) { /* of most rows a min_p keeps few tokens */
-                    const float top = tb_tile_max<dtype, 1>(v);
-                    if (!__any_sync(TB_WHOLE_WARP, tb_scaled_exponent(top, maximum, factor) <= most))
-                        continue;
-                }
-                weighed++;
+        auto sum_vectors = [&](auto filtered, const auto &v) {
+            constexpr int U = sizeof v / sizeof v[0];
+            if (decltype(filtered)::value) { /* of most rows a min_p keeps few tokens */
+                const float top = tb_tile_max<dtype, U>(v);
+                if (!__any_sync(TB_WHOLE_WARP, tb_scaled_exponent(top, maximum, factor) <= most)) return;
+            }
+            weighed += U;
+            uint32_t sum = 0;
 #pragma unroll
-                for (int e = 0; e < (int)width; e++) {
-                    float u = tb_scaled_exponent(tb_element<dtype>(v[0], e), maximum, factor);
-                    if (decltype(filtered)::value) u = u <= most ? u : 1.0f;
-                    uint32_t h, l;
-                    tb_weigh_scaled(u, -64.0f, &h, &l);
-                    const uint32_t its_factor = __float2uint_rn(u * 0x1p26f);
-                    add(h, l, its_factor);
-                    sum += its_factor;
-                }
-                factors += sum;
+            for (int e = 0; e < U * (int)width; e++) {
+                float u = tb_scaled_exponent(tb_element<dtype>(v[e / width], e % width), maximum, factor);
+                if (decltype(filtered)::value) u = u <= most ? u : 1.0f;
+                uint32_t h, l;
+                tb_weigh_scaled(u, -64.0f, &h, &l);
+                const uint32_t its_factor = __float2uint_rn(u * 0x1p26f);
+                add(h, l, its_factor);
+                sum += its_factor;
+            }
+            factors += sum;
+        };
+        auto sum_chunk = [&](auto filtered) {
+            constexpr int U = dtype == TOMBOLA_F32 ? 2 : 1;
+            uint32_t j = 0;
+#pragma unroll 1
+            for (; j + U <= groups; j += U) {
+                uint4 v[U];
+#pragma unroll
+                for (int k = 0; k < U; k++) v[k] = chunk[(j + k) * 32];
+                sum_vectors(filtered, v);
+            }
+            if (j < groups) { /* U is 2 */
+                const uint4 v[1] = {chunk[j * 32]};
+                sum_vectors(filtered, v);
             }
             high -= TB_HIGH_BIAS * weighed * width, low -= TB_LOW_BIAS * weighed * width;
             by_high -= TB_HIGH_BIAS * factors, by_low -= TB_LOW_BIAS * factors;
