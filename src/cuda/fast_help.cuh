@@ -61,7 +61,7 @@ template <int C, class S> TB_DEV void tb_stream_help(const tb_cuda_params &param
     __syncwarp();
     tb_cluster_arrive_relaxed<C>();
     for (int i = lane; i < S::FOLDS; i += 32) s.fold_count()[i] = 0;
-    tb_wait_for_inputs();
+    tb_wait_for_inputs(params.part);
     tb_describe(params, blockIdx.x / C, s, true, true);
     __syncwarp(); /* its lanes read the rule that one wrote */
     tb_cluster_wait<C>();

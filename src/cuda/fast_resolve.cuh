@@ -311,7 +311,7 @@ static __device__ __noinline__ tb_depths tb_refine_cut(int n, uint32_t greatest,
             sums, [&](uint64_t after) { return tb_count_of(after) > k || tb_mass_of(after) >= target; });
         by_value = false;
         d.first = first + ((uint64_t)found.bin << shift); /* there is one, as in the bin all in all */
-        d.last = d.first + (((uint64_t)1 << shift) - 1);
+        d.last = min(d.first + (((uint64_t)1 << shift) - 1), (uint64_t)last); /* not the next value bin's */
         d.base = found.base;
         if (found.count <= TB_PAIRS) return d;
     }

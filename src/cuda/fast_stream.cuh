@@ -50,7 +50,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
         __syncwarp();
         tb_cluster_arrive_relaxed<C>(); /* that the other blocks run is known once this barrier is passed */
     }
-    tb_wait_for_inputs();
+    tb_wait_for_inputs(params.part);
 
     /* ---- the pass ---- */
     bool sums;

@@ -74,6 +74,7 @@ TB_DEV void tb_stream_kernel(const tb_cuda_params &params)
     if (STAGED && threadIdx.x >= NT) return tb_stream_help<C, S>(params);
     if (tb_stream_row<dtype, C, NT, U, STAGED, CAP, SEG, CAUGHT>(params))
         tb_stream_go_on<S, WIDE>(params, blockIdx.x / C);
+    if (params.part == TB_CUDA_TOP_SET && blockIdx.x == 0) tb_wait_for_dependencies();
 }
 
 #define TB_JOIN2(a, b) a##b
