@@ -21,7 +21,7 @@ threads=$(nproc)
 results=$build/results.jsonl
 package=$build/python-package
 # The last two hold much device memory, in many processes: nothing runs beside them.
-all=(errors vectors anomalies graphs streams statistics large random invariance soak)
+all=(errors vectors anomalies graphs streams statistics large random parts invariance soak)
 after=(python flashinfer)
 sanitizers=(memcheck racecheck initcheck synccheck)
 sanitizer_seconds=170

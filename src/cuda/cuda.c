@@ -120,9 +120,10 @@ static tombola_result add_kernels(tb_cuda *cuda, tb_cu_module module, tombola_er
 
 static tombola_result load_modules(tb_cuda *cuda, tombola_error *error)
 {
-    const bool large = cuda->properties.major >= 9 && cuda->properties.shared_bytes > TB_LARGE_BYTES;
+    const bool large = cuda->properties.shared_bytes > TB_LARGE_BYTES, clusters = cuda->properties.major >= 9;
     for (const tb_cuda_image *image = tb_cuda_images; image->name; image++) {
-        if (image->large && !large) continue; /* else the driver would compile its PTX, in vain */
+        /* else the driver would compile its PTX, in vain, or find nothing */
+        if ((image->large && !large) || (image->clusters && !clusters)) continue;
         if (cuda->module_count == MAX_MODULES)
             return tb_fail(error, TOMBOLA_ERROR_UNSUPPORTED, "", "more than %d kernel modules", MAX_MODULES);
         tb_cu_module module;
@@ -270,18 +271,33 @@ static tombola_result check_plan(const tb_cuda *cuda, const tb_cuda_plan *plan, 
     return TOMBOLA_OK;
 }
 
+/* Has a draw list what it keeps, and the rows of output made of that. */
+static void list_kept(const tombola_call *call, const tb_cuda_plan *plan, tombola_call *part)
+{
+    const size_t rows = (size_t)call->rows;
+    char *at = (char *)call->workspace + plan->lists_at;
+    part->kept_mass = call->kept_mass ? call->kept_mass : (uint64_t *)at;
+    part->kept_count = call->kept_count ? call->kept_count : (int32_t *)(at + rows * 8);
+    part->kept_ids = (int32_t *)(at + rows * 12);
+    part->kept_capacity = TB_LISTED_MOST;
+}
+
 static tombola_result launch_plan(const tb_cuda *cuda, const tombola_call *call, const tb_cuda_plan *plan,
                                   const kernel *const *kernels, tombola_error *error)
 {
-    tb_cuda_params params = {
-        .workspace = call->workspace, .slow_doubles = plan->slow_doubles, .checked_steps = call->step_count};
-    if (call->step_count)
-        memcpy(params.steps, call->steps, (size_t)call->step_count * sizeof params.steps[0]);
+    tb_cuda_params params = {.workspace = call->workspace, .slow_doubles = plan->slow_doubles};
     for (int i = 0; i < plan->launch_count; i++) {
         const tb_cuda_launch *launch = &plan->launch[i];
         params.part = launch->part;
         params.call = tb_cuda_part_of(call, launch->part);
         params.call.steps = NULL;
+        const int own = launch->part == TB_CUDA_TOP_SET; /* its step, before the call's */
+        if (own) params.steps[0] = tb_cuda_top_step(call);
+        params.checked_steps = call->step_count + own;
+        if (call->step_count)
+            memcpy(params.steps + own, call->steps, (size_t)call->step_count * sizeof params.steps[0]);
+        if (plan->lists && (launch->part == TB_CUDA_DRAW || launch->part == TB_CUDA_ROWS))
+            list_kept(call, plan, &params.call);
         tb_cu_attribute attributes[MAX_ATTRIBUTES];
         tb_cu_launch config = {
             .grid = {launch->grid, 1, 1},
@@ -293,8 +309,10 @@ static tombola_result launch_plan(const tb_cuda *cuda, const tombola_call *call,
         if (launch->cluster > 1)
             attributes[config.attribute_count++] =
                 (tb_cu_attribute){.id = TB_CU_LAUNCH_CLUSTER, .value.cluster = {launch->cluster, 1, 1}};
-        /* The first launch only: the others follow the call's own kernels, whose end they must wait for. */
-        if (i == 0 && call->dependent_launch && cuda->properties.major >= 9)
+        /* Either the first launch, behind kernels of the caller's, or the parts that follow it: they may
+         * begin beside it, if its inputs were there before it began. The kernels behind those must wait. */
+        const bool beside = launch->part > TB_CUDA_DRAW && !call->dependent_launch;
+        if ((i == 0 ? call->dependent_launch : beside) && cuda->properties.major >= 9)
             attributes[config.attribute_count++] =
                 (tb_cu_attribute){.id = TB_CU_LAUNCH_DEPENDENT, .value.flag = 1};
         tb_cu_result result =

@@ -20,7 +20,8 @@ set(cuda_objects "")
 
 # The launch plan is plain C: it is there, and tested, without nvcc too.
 if(EXISTS ${PROJECT_SOURCE_DIR}/src/cuda/plan.c)
-  list(APPEND sources src/cuda/plan.c src/cuda/plan_few.c src/cuda/parts.c src/cuda/variants.c)
+  list(APPEND sources src/cuda/plan.c src/cuda/plan_few.c src/cuda/plan_parts.c src/cuda/parts.c
+    src/cuda/variants.c)
 endif()
 
 set(cuda_reason "")
@@ -72,10 +73,16 @@ string(REPLACE ";" " " embed_targets "${archs}")
 # nvcc's front half takes half as long as ptxas. So it runs twice, for 80 and for 90, whose PTX is that of all
 # later ones: the PTX that tests have run on a device. Its own optimiser for 100 and later ones leaves 5 % fewer
 # instructions in the streaming kernels; nothing is known of the time.
-# The kernels of the modules *_large need clusters and more shared memory than 8x and 12x have.
+# What ptxas makes for 89 is what it makes for 86, instruction for instruction, and runs on both.
+# The kernels of the modules *_large need more shared memory than 86, 89 and 12x have, and all but those of
+# fast_stream_large_* clusters, which no 8x has.
 set(gencode "")
 set(gencode_large "")
+set(gencode_large_clusters "")
 foreach(arch ${archs})
+  if(arch STREQUAL "89" AND "86" IN_LIST archs)
+    continue()
+  endif()
   set(virtual ${arch})
   if(arch MATCHES "^8[0-9]$")
     set(virtual 80)
@@ -90,8 +97,12 @@ foreach(arch ${archs})
     message(FATAL_ERROR "TOMBOLA_CUDA_ARCHS holds '${arch}'; give numbers such as 90 or 90-virtual")
   endif()
   list(APPEND gencode ${one})
-  if(NOT arch MATCHES "^8[0-9]|^12[0-9][af]?$")
+  # 80's image serves any 8x that has the room
+  if(NOT arch MATCHES "^12[0-9][af]?$" AND NOT (arch MATCHES "^8[69]$" AND "80" IN_LIST archs))
     list(APPEND gencode_large ${one})
+  endif()
+  if(NOT arch MATCHES "^8[0-9]|^12[0-9][af]?$")
+    list(APPEND gencode_large_clusters ${one})
   endif()
 endforeach()
 
@@ -109,9 +120,14 @@ foreach(file ${cuda_modules})
   set(fatbin ${cuda_folder}/${file}.fatbin)
   set(targets ${gencode})
   set(large false)
-  if(file MATCHES "_large_")
+  set(clusters false)
+  if(file MATCHES "^fast_stream_large_")
     set(targets ${gencode_large})
     set(large true)
+  elseif(file MATCHES "_large_")
+    set(targets ${gencode_large_clusters})
+    set(large true)
+    set(clusters true)
   endif()
   if(NOT targets)
     continue()
@@ -125,7 +141,7 @@ foreach(file ${cuda_modules})
     VERBATIM)
   list(APPEND fatbins ${fatbin})
   string(APPEND embed_images "EMBED(${file}, \"${fatbin}\")\n")
-  string(APPEND embed_table "    {\"${file}\", tb_cuda_image_${file}, ${large}},\n")
+  string(APPEND embed_table "    {\"${file}\", tb_cuda_image_${file}, ${large}, ${clusters}},\n")
 endforeach()
 configure_file(src/cuda/embed.c.in ${cuda_folder}/embed.c @ONLY)
 set_source_files_properties(${cuda_folder}/embed.c PROPERTIES

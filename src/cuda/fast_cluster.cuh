@@ -5,6 +5,7 @@
 #ifndef TB_CUDA_FAST_CLUSTER_CUH
 #define TB_CUDA_FAST_CLUSTER_CUH
 
+#include "params.h"
 #include "primitives.cuh"
 
 template <int C> TB_DEV void tb_cluster_arrive(void)
@@ -176,11 +177,14 @@ TB_DEV void tb_mail_16(void *, int, uint4, uint64_t *)
 }
 #endif
 
-/* With a dependent launch: waits until the kernels before are done and their writes can be seen. */
-TB_DEV void tb_wait_for_inputs(void)
+/* With a dependent launch: waits until the kernels before are done and their writes can be seen. Launches for
+ * some parts of a call begin beside those for the parts before, and wait for them at their end, by
+ * tb_wait_for_dependencies: for what these wrote, and so that whoever waits for the last has waited for all.
+ */
+TB_DEV void tb_wait_for_inputs(int32_t part = TB_CUDA_WHOLE_CALL)
 {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    if (part != TB_CUDA_TOP_SET && part != TB_CUDA_RAW_LOGPROBS) tb_wait_for_dependencies();
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }

@@ -10,7 +10,7 @@
 #ifndef TB_CUDA_FAST_FLAT_CUH
 #define TB_CUDA_FAST_FLAT_CUH
 
-#include "fast_parts.cuh"
+#include "fast_raw.cuh"
 
 #define TB_MAX_PIECES 1024 /* of 32 vectors, of one warp's chunk */
 
@@ -389,7 +389,7 @@ template <int dtype, int C, int NT, int U> TB_DEV void tb_flat_rows(const tb_cud
         __syncwarp();
         tb_cluster_arrive_relaxed<C>();
     }
-    tb_wait_for_inputs();
+    tb_wait_for_inputs(params.part);
     uint32_t turn = 0, sums = 0;
     for (int64_t row = blockIdx.x / C; row < params.call.rows; row += gridDim.x / C) {
         if (turn) tb_row_barrier<C>(); /* shared memory serves another row */

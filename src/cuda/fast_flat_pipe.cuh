@@ -20,6 +20,7 @@
 #ifndef TB_CUDA_FAST_FLAT_PIPE_CUH
 #define TB_CUDA_FAST_FLAT_PIPE_CUH
 
+#include "fast_entropy.cuh"
 #include "fast_flat_pipe_rows.cuh"
 
 /* A message of row i reuses the place of row i - TB_PIPE_RING. A warp that sends a maximum of row i has seen
@@ -32,7 +33,7 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
     typedef tb_pipe_shared<C> S;
     typedef tb_pipe_rows<dtype, C, S> R;
     using R::give_back, R::go_on, R::groups_of, R::mine, R::room_of, R::row_of;
-    using R::lane, R::params, R::rank, R::rows, R::s, R::slot, R::warp;
+    using R::lane, R::params, R::rank, R::room, R::rows, R::s, R::slot, R::warp;
     static constexpr uint32_t width = R::width;
     static constexpr int CHUNKS = R::CHUNKS, PER_LANE = R::PER_LANE;
 
@@ -51,7 +52,11 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
             const uint4 *chunk = room_of(turn) + row.share * warp + lane;
             const float maximum = row.maximum, factor = row.factor, most = row.most;
             mass = 0, kept = 0, lowest = 0xffffffffu;
-            if (row.usual) {
+            if (params.call.entropy) {
+                const uint32_t place = i / C % S::DRAWN;
+                mass = sum_with_entropy(chunk, groups, s.verdict[at], s.row[i % TB_PIPE_KNOWN],
+                                        entropies(place) + mine(), (int)(i % C), &s.mail_mass[place]);
+            } else if (row.usual) {
                 auto filtered = [&](float x) {
                     const float u = tb_scaled_exponent(x, maximum, factor);
                     return u <= most ? u : 1.0f;
@@ -131,6 +136,109 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
         return sum.total();
     }
 
+    /* For calls that want the entropy, which takes half as long again: the lane's mass, and by mail the
+     * warp's sum of the weights by law_entropy_factor(t). Digits and their products keep the biases of
+     * tb_split_power until the end. */
+    static __device__ __noinline__ uint64_t sum_with_entropy(const uint4 *chunk, uint32_t groups,
+                                                             const tb_pipe_verdict &verdict,
+                                                             const tb_pipe_row &row, uint4 *to, int block,
+                                                             uint64_t *box)
+    {
+        const float maximum = verdict.maximum, factor = verdict.factor, most = verdict.most;
+        uint32_t high = 0, low = 0, weighed = 0; /* vectors */
+        uint64_t factors = 0, by_high = 0, by_low = 0;
+        auto add = [&](uint32_t h, uint32_t l, uint32_t its_factor) {
+            high += h, low += l;
+            by_high += (uint64_t)h * its_factor;
+            by_low += (uint64_t)l * its_factor;
+        };
+        auto sum_vectors = [&](auto filtered, const auto &v) {
+            constexpr int U = sizeof v / sizeof v[0];
+            if (decltype(filtered)::value) { /* of most rows a min_p keeps few tokens */
+                const float top = tb_tile_max<dtype, U>(v);
+                if (!__any_sync(TB_WHOLE_WARP, tb_scaled_exponent(top, maximum, factor) <= most)) return;
+            }
+            weighed += U;
+            uint32_t sum = 0;
+#pragma unroll
+            for (int e = 0; e < U * (int)width; e++) {
+                float u = tb_scaled_exponent(tb_element<dtype>(v[e / width], e % width), maximum, factor);
+                if (decltype(filtered)::value) u = u <= most ? u : 1.0f;
+                uint32_t h, l;
+                tb_weigh_scaled(u, -64.0f, &h, &l);
+                const uint32_t its_factor = __float2uint_rn(u * 0x1p26f);
+                add(h, l, its_factor);
+                sum += its_factor;
+            }
+            factors += sum;
+        };
+        auto sum_chunk = [&](auto filtered) {
+            constexpr int U = dtype == TOMBOLA_F32 ? 2 : 1;
+            uint32_t j = 0;
+#pragma unroll 1
+            for (; j + U <= groups; j += U) {
+                uint4 v[U];
+#pragma unroll
+                for (int k = 0; k < U; k++) v[k] = chunk[(j + k) * 32];
+                sum_vectors(filtered, v);
+            }
+            if (j < groups) { /* U is 2 */
+                const uint4 v[1] = {chunk[j * 32]};
+                sum_vectors(filtered, v);
+            }
+            high -= TB_HIGH_BIAS * weighed * width, low -= TB_LOW_BIAS * weighed * width;
+            by_high -= TB_HIGH_BIAS * factors, by_low -= TB_LOW_BIAS * factors;
+        };
+        if (verdict.usual && most == 1.0f) {
+            sum_chunk(tb_flag<false>());
+        } else if (verdict.usual) {
+            sum_chunk(tb_flag<true>());
+        } else if (verdict.kind == TB_PIPE_USUAL) { /* of whose weights look_slowly has the sum */
+#pragma unroll 1
+            for (uint32_t j = 0; j < groups * width; j++) {
+                const float x = element_of(chunk[j / width * 32], j % width),
+                            t = law_exponent(x, maximum, row.scale);
+                const uint64_t w = x >= TB_LEAST && t >= row.least_t ? law_weight(t) : 0;
+                if (w) add((uint32_t)(w >> 20), (uint32_t)w & 0xfffffu, law_entropy_factor(t));
+            }
+            high = low = 0;
+        }
+        by_high += by_low >> 20; /* below 2^49 */
+        const uint32_t ends = tb_warp_sum((uint32_t)by_low & 0xfffffu),
+                       middles = tb_warp_sum((uint32_t)by_high & 0x7ffffffu),
+                       tops = tb_warp_sum((uint32_t)(by_high >> 27));
+        if (tb_lane() == 0) tb_mail_16(to, block, make_uint4(ends, middles, tops, 0), box);
+        return tb_join(high, low);
+    }
+    static TB_MEMBER float element_of(const uint4 &v, uint32_t e)
+    {
+        float x = tb_element<dtype>(v, 0);
+#pragma unroll
+        for (uint32_t i = 1; i < width; i++) x = i == e ? tb_element<dtype>(v, (int)i) : x;
+        return x;
+    }
+    /* What the warps of the chunks say of a row that the block draws. */
+    TB_MEMBER uint4 *entropies(uint32_t place) const
+    {
+        return room - (S::DRAWN - place) * S::WARPS;
+    }
+    TB_MEMBER void write_entropy(const tb_pipe_draw &drawn, const uint4 *said)
+    {
+        uint64_t ends = 0, others = 0; /* in 2^20 */
+#pragma unroll
+        for (int k = 0; k < PER_LANE; k++) {
+            const uint4 part = said[k * 32 + lane];
+            ends += part.x;
+            others += part.y + ((uint64_t)part.z << 27);
+        }
+        ends = tb_warp_sum64(ends);
+        others = tb_warp_sum64(others);
+        ends += (others & 0xfff) << 20;
+        if (lane == 0)
+            params.call.entropy[row_of(drawn.row)] =
+                law_entropy({ends & 0xffffffffu, (others >> 12) + (ends >> 32)}, drawn.total);
+    }
+
     /* Rows that are not the usual ones, and the number of kept tokens: mass (low, high; 0 where it was found
      * already), kept tokens, lowest index of the maximum. */
     static __device__ __noinline__ uint4 look_slowly(const uint4 *chunk, uint32_t groups, uint32_t first,
@@ -179,15 +287,15 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
                 for (; given + TB_PIPE_GROUP <= i; given += TB_PIPE_GROUP) give_group(given);
                 tb_wait_row(&s.known, i);
                 tb_wait_here(&s.mail_mass[place], turn / S::DRAWN & 1);
-                if (lane == 0) tb_mail_expect(&s.mail_mass[place], S::MASS_BYTES);
+                if (lane == 0) tb_mail_expect(&s.mail_mass[place], R::mass_bytes());
                 drawn = find_chunk(row, i, s.mass[place], s.drawn[place].x, s.drawn[place].y);
-                if (turn + 1 == turns) {
-                    if (lane == 0) {
-                        s.last = drawn;
-                        tb_mail_arrive(&s.handed);
-                    }
-                    break;
+                if (turn + 1 == turns && lane == 0) {
+                    s.last = drawn;
+                    tb_mail_arrive(&s.handed);
                 }
+                if (params.call.entropy && drawn.chunk != TB_PIPE_WRITTEN)
+                    write_entropy(drawn, entropies(place));
+                if (turn + 1 == turns) break;
             }
             if (drawn.chunk != TB_PIPE_WRITTEN) draw_chunk(row, drawn, helps);
             __syncwarp();
@@ -238,6 +346,7 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
             if (lane == 0) {
                 tb_fast_write(call, index, result);
                 if (call.total_mass) call.total_mass[index] = LAW_ONE;
+                if (call.entropy) call.entropy[index] = 0.0f;
             }
             return drawn;
         }

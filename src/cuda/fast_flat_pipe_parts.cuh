@@ -73,6 +73,7 @@ template <int C> struct tb_pipe_shared {
     static_assert(TB_PIPE_KNOWN == 32, "a row a lane");
     static constexpr int DRAWN = TB_PIPE_KNOWN / C; /* rows that wait for a block to draw them */
     uint4 mass[DRAWN][WARPS];                       /* mass, kept tokens, greedy: lowest index */
+    static_assert(sizeof mass == TB_PIPE_ENTROPY_BYTES, "as much again for the entropy");
     /* Warps that draw: a draw takes several times as long as a row's turn. */
     static constexpr int DRAWERS = TB_PIPE_DRAWERS(C), THREADS = 32 * (TB_PIPE_OTHERS + DRAWERS);
     static constexpr uint32_t MASS_BYTES = WARPS * 16 + 8;

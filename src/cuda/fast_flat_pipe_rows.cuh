@@ -135,7 +135,7 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
         const tombola_call &call = params.call;
         if (lane < TB_PIPE_LOOKERS) tb_mail_init(&s.filled[lane][0], COPIES);
         tb_mail_init_done();
-        tb_wait_for_inputs();
+        tb_wait_for_inputs(params.part);
         __syncwarp();
         int64_t start, count;
         if ((uintptr_t)call.row_index | (uintptr_t)call.row_start | (uintptr_t)call.row_length) return false;
@@ -334,6 +334,12 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
         }
     }
 
+    /* Bytes that a row's draw waits for; with the entropy, whose sums lie before `room`, as much again. */
+    TB_MEMBER uint32_t mass_bytes() const
+    {
+        return S::MASS_BYTES + (S::DRAWS && params.call.entropy ? S::WARPS * 16 : 0);
+    }
+
     TB_MEMBER uint32_t mine() const /* this warp's number among the row's */
     {
         return (uint32_t)(rank * TB_PIPE_WARPS + warp);
@@ -345,7 +351,8 @@ template <class P> TB_DEV void tb_run_pipe(const tb_cuda_params &params)
 {
     typedef typename P::shared S;
     constexpr int C = P::C;
-    constexpr uint32_t bytes = (sizeof(S) + 127) / 128 * 128;
+    const uint32_t bytes =
+        (sizeof(S) + 127) / 128 * 128 + (S::DRAWS && params.call.entropy ? TB_PIPE_ENTROPY_BYTES : 0);
     constexpr int COPIES = TB_PIPE_WARPS + TB_PIPE_LOOKERS, AHEAD = COPIES + 1, DECIDES = AHEAD + 1,
                   FINISHES = DECIDES + 1;
     S &s = *(S *)tb_flat_bytes;
@@ -381,10 +388,10 @@ template <class P> TB_DEV void tb_run_pipe(const tb_cuda_params &params)
     }
     __syncwarp();
     if (lane == 0) tb_mail_init_done();
-    if (warp == FINISHES && lane < S::MASSES) tb_mail_expect(&s.mail_mass[lane], S::MASS_BYTES);
+    if (warp == FINISHES && lane < S::MASSES) tb_mail_expect(&s.mail_mass[lane], pipe.mass_bytes());
     __syncthreads();
     tb_cluster_arrive_relaxed<C>();
-    tb_wait_for_inputs();
+    tb_wait_for_inputs(params.part);
     if (warp == COPIES) pipe.fill(asked);
     if (warp == AHEAD) pipe.prepare();
     tb_cluster_wait<C>(); /* all blocks run */

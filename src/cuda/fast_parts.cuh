@@ -538,44 +538,13 @@ TB_DEV void tb_fast_write(const tombola_call &call, int64_t index, const tb_fast
     if (call.entropy && result.token < 0) call.entropy[index] = law_float(LAW_NAN_BITS);
 }
 
-/* By one warp, in launches for raw log-probabilities: those of the token that another launch has drawn (none,
- * and then there are none at all, where the row is bad or empty), of the greatest tokens and of given ones.
- * All tokens together weigh `total`. */
-template <int dtype>
-static __device__ __noinline__ void tb_write_raw_logprobs(const tombola_call &call, int64_t index,
-                                                          const tb_fast_slice &slice, float maximum,
-                                                          float scale, uint64_t total)
-{
-    const int32_t token = call.tokens[index];
-    const bool infinite = maximum == LAW_INF;
-    auto logprob = [&](int32_t id) {
-        const float x = tb_fast_value<dtype>(slice, (uint32_t)id);
-        if (!(x >= (infinite ? LAW_INF : TB_LEAST))) return -LAW_INF;
-        return law_logprob(infinite ? 0.0f : law_exponent(x, maximum, scale), total);
-    };
-    const float none = law_float(LAW_NAN_BITS);
-    if (call.raw_logprobs && tb_lane() == 0) call.raw_logprobs[index] = token < 0 ? none : logprob(token);
-    if (call.top_logprobs)
-        for (int64_t i = tb_lane(); i < call.top_count; i += 32) {
-            const int32_t id = call.top_ids[index * call.top_count + i];
-            call.top_logprobs[index * call.top_count + i] = token < 0 ? none
-                                                            : id < 0  ? -LAW_INF
-                                                                      : logprob(id);
-        }
-    if (call.given_raw_logprobs)
-        for (int64_t i = tb_lane(); i < call.given_count; i += 32) {
-            const int32_t id = call.given_ids[index * call.given_count + i];
-            const bool inside = token >= 0 && id >= 0 && (uint32_t)id < slice.length;
-            call.given_raw_logprobs[index * call.given_count + i] = inside ? logprob(id) : none;
-        }
-}
-
 /* By the first `threads` threads of a block: an empty or bad row. */
 TB_DEV void tb_fast_write_void(const tombola_call &call, int64_t index, uint32_t status, int threads)
 {
     tb_fast_result none = {-1, 0, 0, status, 0.0f, 0};
     if (threadIdx.x == 0) tb_fast_write(call, index, none);
     if (call.kept_ids)
+#pragma unroll 1
         for (int64_t i = threadIdx.x; i < call.kept_capacity; i += threads)
             call.kept_ids[index * call.kept_capacity + i] = -1;
 }

@@ -21,9 +21,10 @@
 #define TB_PIPE_C4_BYTES 16128
 #define TB_PIPE_C8_BYTES 20096
 #define TB_PIPE_C16_BYTES 28288
-#define TB_PIPE_SLOTS 4   /* rows in a block's shared memory, at most */
-#define TB_PIPE_WARPS 16  /* of a block, with a chunk of the row each */
-#define TB_PIPE_LOOKERS 4 /* warps that find the maximum, of the chunks of several each */
+#define TB_PIPE_ENTROPY_BYTES 8192 /* and for the entropy: 16 for each chunk of rows to be drawn */
+#define TB_PIPE_SLOTS 4            /* rows in a block's shared memory, at most */
+#define TB_PIPE_WARPS 16           /* of a block, with a chunk of the row each */
+#define TB_PIPE_LOOKERS 4          /* warps that find the maximum, of the chunks of several each */
 #define TB_PIPE_OTHERS (TB_PIPE_WARPS + TB_PIPE_LOOKERS + 3) /* and one that copies, looks ahead, decides */
 #define TB_PIPE_DRAWERS(blocks) ((blocks) > 2 ? 1 : 2)       /* warps that draw */
 

@@ -4,6 +4,7 @@
  * with as much dynamic shared memory as a block's share takes, it reads the row from memory once. Always
  * right; where a faster kernel gives up, this code serves.
  */
+#include "kept_rows.cuh"
 #include "outputs.cuh"
 
 extern __shared__ uint4 tb_dynamic[];

@@ -14,11 +14,16 @@
 typedef enum tb_cuda_part {
     TB_CUDA_WHOLE_CALL,
     TB_CUDA_DRAW,
+    TB_CUDA_TOP_SET,      /* few greatest tokens, which the raw log-probabilities' launch puts in order */
     TB_CUDA_TOP,          /* the greatest tokens, in order */
     TB_CUDA_RAW_LOGPROBS, /* of what was drawn, of the greatest tokens, of given ones */
     TB_CUDA_ROWS,         /* probabilities, masked logits */
     TB_CUDA_PARTS
 } tb_cuda_part;
+
+#define TB_TOP_SET_MOST 32  /* tokens: one a lane */
+#define TB_KEPT_THREADS 256 /* of a block that writes rows of output from a list of kept tokens */
+#define TB_LISTED_MOST 64   /* kept tokens that a draw lists for the launch that writes rows of output */
 
 typedef struct tb_cuda_params {
     tombola_call call;                     /* pointers are device memory; call.steps means nothing here */

@@ -21,7 +21,7 @@ static unsigned row_threads(int64_t vocab_size)
     return vocab_size <= 2048 ? 128 : vocab_size <= 16384 ? 256 : 512;
 }
 
-static void add(tb_cuda_plan *plan, const char *kernel, unsigned grid, unsigned threads)
+void tb_add_launch(tb_cuda_plan *plan, const char *kernel, unsigned grid, unsigned threads)
 {
     plan->launch[plan->launch_count++] =
         (tb_cuda_launch){.kernel = kernel, .grid = grid, .threads = threads, .cluster = 1};
@@ -105,8 +105,7 @@ static fast_chain read_chain(const tombola_call *call)
  */
 static bool flat_serves(const tombola_call *call, const fast_chain *chain)
 {
-    return (!chain->filtered || (chain->only_min_p && !call->total_mass)) && !call->ranks &&
-           !call->kept_ids && !call->entropy;
+    return (!chain->filtered || (chain->only_min_p && !call->total_mass)) && !call->ranks && !call->kept_ids;
 }
 
 static bool fast_serves(const tombola_call *call, const fast_chain *chain)
@@ -141,6 +140,12 @@ int64_t tb_pipe_clusters(const tb_cuda_device *device, const tb_fast_kernel *ker
     return clusters < 1 ? 1 : clusters;
 }
 
+/* What a block of it has beside its rows. */
+static int64_t pipe_bytes(const tb_fast_kernel *kernel, const tombola_call *call)
+{
+    return (int64_t)kernel->shared_bytes + (call->entropy ? TB_PIPE_ENTROPY_BYTES : 0);
+}
+
 /* Chunks of a row for which a warp of it has room: as many as it can use; 0 where not even one fits. */
 int64_t tb_pipe_slots(const tb_cuda_device *device, const tb_fast_kernel *kernel, const tombola_call *call,
                       int64_t *slot_bytes)
@@ -148,7 +153,7 @@ int64_t tb_pipe_slots(const tb_cuda_device *device, const tb_fast_kernel *kernel
     int64_t warps = kernel->blocks * TB_PIPE_WARPS, clusters = tb_pipe_clusters(device, kernel);
     *slot_bytes = ((tb_row_vectors(call) + warps - 1) / warps + 31) / 32 * 512 * TB_PIPE_WARPS;
     if (kernel->widens && call->dtype != TOMBOLA_F32) *slot_bytes *= 2;
-    int64_t slots = (device->shared_bytes - (int64_t)kernel->shared_bytes) / *slot_bytes,
+    int64_t slots = (device->shared_bytes - pipe_bytes(kernel, call)) / *slot_bytes,
             turns = (call->rows + clusters - 1) / clusters;
     if (slots > turns) slots = turns;
     return slots > TB_PIPE_SLOTS ? TB_PIPE_SLOTS : slots;
@@ -160,7 +165,7 @@ static unsigned fast_shared(const tb_cuda_device *device, const tb_fast_kernel *
     if (!kernel->staged) return kernel->shared_bytes;
     if (is_pipe(kernel)) {
         int64_t slot_bytes, slots = tb_pipe_slots(device, kernel, call, &slot_bytes);
-        return slots ? kernel->shared_bytes + (unsigned)(slots * slot_bytes) : 1u << 30;
+        return slots > 0 ? (unsigned)(pipe_bytes(kernel, call) + slots * slot_bytes) : 1u << 30;
     }
     int64_t tile = call->dtype == TOMBOLA_F32 ? 2048 : 1024,
             share = (vectors_of(call) + kernel->blocks - 1) / kernel->blocks;
@@ -173,7 +178,11 @@ bool tb_fast_fits(const tb_cuda_device *device, const tb_fast_kernel *kernel, co
     if (kernel->blocks > 1 && device->major < 9) return false;
     if (kernel->blocks > 8 && device->major >= 12)
         return false; /* clusters of 16 are a data centre device's */
+    if (call->entropy && (kernel == &fast_kernels[FLAT_C1] || kernel == &fast_kernels[FLAT_C8]))
+        return false; /* which only the pipe sums, of the flat kernels */
     if (kernel == &fast_kernels[FLAT_C1] && call->vocab_size > 1 << 20) return false;
+    /* of its blocks, which four of a multiprocessor are to be, smaller ones have room for one */
+    if (kernel == &fast_kernels[C1_256] && device->shared_bytes <= TB_LARGE_BYTES) return false;
     return (int64_t)fast_shared(device, kernel, call) <= device->shared_bytes;
 }
 
@@ -269,7 +278,8 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         if (rows <= sms && vectors > 4 * 1024) order[n++] = C1_512R; /* one block a multiprocessor */
         /* long rows: two blocks a multiprocessor, which read in turns where there are more rows */
         const bool two = vectors > 20 * 1024 || vectors <= 512 || (vectors > 4 * 1024 && rows <= 2 * sms);
-        order[n++] = two ? C1_512 : C1_256;
+        if (!two) order[n++] = C1_256;
+        order[n++] = C1_512;
     } else {
         const tb_fast_kernel *pipe = choose_flat_pipe(device, call);
         const bool short_rows = call->vocab_size < PIPE_TOKENS;
@@ -287,8 +297,8 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
 }
 
 /* Adds a fast kernel; false where none serves the call. */
-static bool add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
-                     const char *forced)
+bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                 const char *forced)
 {
     fast_chain chain = read_chain(call);
     if (!fast_serves(call, &chain)) return false;
@@ -470,8 +480,8 @@ static void add_pick(tb_cuda_plan *plan, const tb_cuda_device *device, const tom
                                                           .shared_bytes = TB_PICK_BYTES};
 }
 
-static bool add_row_kernel(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
-                           unsigned whole_blocks, unsigned pick_threads, const char *forced)
+bool tb_add_row_kernel(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                       unsigned whole_blocks, unsigned pick_threads, const char *forced)
 {
     if (tb_add_few(plan, device, call, forced)) return true;
     const bool pick = forced ? pick_threads > 0 : pick_suits(device, call);
@@ -482,36 +492,6 @@ static bool add_row_kernel(tb_cuda_plan *plan, const tb_cuda_device *device, con
     if (add_softmax(plan, device, call, forced)) return true;
     return (forced ? whole_blocks > 0 : whole_suits(device, call)) && whole_serves(call) &&
            add_whole(plan, device, call, whole_blocks);
-}
-
-/* ---- a call in parts: a draw and more outputs than its kernel has ---- */
-
-/* All parts of the call, if each has a fast kernel; else none. */
-static bool add_parts(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
-                      const char *forced)
-{
-    if (!call->tokens || call->draws != 1 || (call->top_logprobs && !call->top_ids)) return false;
-    for (int part = TB_CUDA_DRAW; part < TB_CUDA_PARTS; part++) {
-        tombola_call of = tb_cuda_part_of(call, (tb_cuda_part)part);
-        bool added = false;
-        if (part == TB_CUDA_DRAW) {
-            added = add_fast(plan, device, &of, forced);
-        } else if (part == TB_CUDA_RAW_LOGPROBS) {
-            if (!of.raw_logprobs && !of.top_logprobs && !of.given_raw_logprobs) continue;
-            of.raw_logprobs = of.top_logprobs = of.given_raw_logprobs = NULL;
-            of.top_ids = NULL; /* a flat kernel serves it, as it would a draw */
-            added = add_fast(plan, device, &of, forced && !strncmp(forced, "flat_", 5) ? forced : NULL);
-        } else {
-            if (!tb_wants_top(&of) && !of.probabilities && !of.masked_logits) continue;
-            added = add_row_kernel(plan, device, &of, 0, 0, NULL);
-        }
-        if (!added) {
-            plan->launch_count = 0;
-            return false;
-        }
-        plan->launch[plan->launch_count - 1].part = (tb_cuda_part)part;
-    }
-    return true;
 }
 
 /* ---- the generic kernel: a block a row, or a cluster of blocks where rows are few ---- */
@@ -567,21 +547,25 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
                              : !strcmp(forced, "pick_512")  ? 512
                              : !strcmp(forced, "pick_1024") ? 1024
                                                             : 0;
-    if (add_row_kernel(&plan, device, call, whole, threads, forced)) {
+    if (tb_add_row_kernel(&plan, device, call, whole, threads, forced)) {
         /* one kernel for all of it */
     } else if ((!forced || !usual) &&
-               (add_fast(&plan, device, call, forced) || add_parts(&plan, device, call, forced))) {
+               (tb_add_fast(&plan, device, call, forced) || tb_add_parts(&plan, device, call, forced))) {
         /* the fast kernels' */
     } else if (exact && (usual || blocks)) {
         add_generic(&plan, device, call, blocks);
     } else if (usual) {
-        add(&plan, "tombola_rejection", (unsigned)call->rows, row_threads(call->vocab_size));
+        tb_add_launch(&plan, "tombola_rejection", (unsigned)call->rows, row_threads(call->vocab_size));
     } else {
         return plan; /* does not do this call */
     }
     if (call->advance_offsets) { /* the workspace: each row's next offset (u64 [rows]) */
         plan.workspace_bytes = round_up((size_t)call->rows * 8);
-        add(&plan, "tombola_advance", (unsigned)((call->rows + 127) / 128), 128);
+        tb_add_launch(&plan, "tombola_advance", (unsigned)((call->rows + 127) / 128), 128);
+    }
+    if (tb_has_lists(call)) {
+        plan.lists_at = plan.workspace_bytes;
+        plan.workspace_bytes += round_up((size_t)call->rows * (8 + 4 + 4 * TB_LISTED_MOST));
     }
     return plan;
 }

@@ -32,11 +32,16 @@ typedef struct tb_cuda_plan {
     int launch_count;
     tb_cuda_launch launch[TB_CUDA_MAX_LAUNCHES];
     size_t workspace_bytes;
+    bool lists;        /* the draw lists what it keeps for TB_CUDA_ROWS, in the workspace */
+    size_t lists_at;   /* there: masses (u64 [rows]), counts (i32 [rows]), ids (i32 [rows, TB_LISTED_MOST]) */
     bool slow_doubles; /* of the device: the flat kernels sum weights as two integer digits */
 } tb_cuda_plan;
 
 /* The part as a call: without the other parts' outputs, and without a chain where all tokens are meant. */
 tombola_call tb_cuda_part_of(const tombola_call *call, tb_cuda_part part);
+
+/* The chain of TB_CUDA_TOP_SET. */
+tombola_step tb_cuda_top_step(const tombola_call *call);
 
 /* The variants that can be forced, NULL at the end. */
 extern const char *const tb_cuda_variants[];

@@ -33,6 +33,24 @@ bool tb_fast_fits(const tb_cuda_device *device, const tb_fast_kernel *kernel, co
 void tb_add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                         const tb_fast_kernel *kernel, const char *const names[3]);
 
+/* `threads` a block, without clusters and dynamic shared memory. */
+void tb_add_launch(tb_cuda_plan *plan, const char *kernel, unsigned grid, unsigned threads);
+
+/* Adds a streaming or a flat kernel; false where none serves the call. */
+bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                 const char *forced);
+
+/* Adds a kernel for outputs over the whole row without a draw, likewise. */
+bool tb_add_row_kernel(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                       unsigned whole_blocks, unsigned pick_threads, const char *forced);
+
+/* Adds all parts of the call, if each has a fast kernel; else none. */
+bool tb_add_parts(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+                  const char *forced);
+
+/* Whether the workspace has room for lists of what draws keep. It must not depend on values such as k. */
+bool tb_has_lists(const tombola_call *call);
+
 /* Adds the pipelined kernel for few kept tokens that is forced, or that suits the call, if any. */
 bool tb_add_few(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                 const char *forced);

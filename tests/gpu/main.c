@@ -24,12 +24,10 @@ static const struct {
     const char *name;
     void (*run)(suite *s);
 } SUITES[] = {
-    {"vectors", suite_vectors},       {"random", suite_random},
-    {"anomalies", suite_anomalies},   {"graphs", suite_graphs},
-    {"invariance", suite_invariance}, {"streams", suite_streams},
-    {"large", suite_large},           {"soak", suite_soak},
-    {"statistics", suite_statistics}, {"errors", suite_errors},
-    {"bounded", suite_bounded},
+    {"vectors", suite_vectors},       {"random", suite_random}, {"parts", suite_parts},
+    {"anomalies", suite_anomalies},   {"graphs", suite_graphs}, {"invariance", suite_invariance},
+    {"streams", suite_streams},       {"large", suite_large},   {"soak", suite_soak},
+    {"statistics", suite_statistics}, {"errors", suite_errors}, {"bounded", suite_bounded},
 };
 
 static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;

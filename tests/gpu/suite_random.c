@@ -46,6 +46,70 @@ void suite_random(suite *s)
     suite_parallel(s, random_case, &limits, options.count ? options.count : DEFAULT_COUNT);
 }
 
+/* ---- parts: a draw with outputs that other kernels have, under the chains that engines send ---- */
+
+static void parts_chain(sweep_case *c, rng *r)
+{
+    static const int32_t FILTERS[][2] = {{0, 0},
+                                         {TOMBOLA_TOP_K, 0},
+                                         {TOMBOLA_TOP_K_TOP_P, 0},
+                                         {TOMBOLA_TOP_K, TOMBOLA_TOP_P},
+                                         {TOMBOLA_MIN_P, TOMBOLA_TOP_K},
+                                         {TOMBOLA_TOP_P, TOMBOLA_TOP_K},
+                                         {TOMBOLA_MIN_P, 0}};
+    static const float TEMPERATURES[] = {0.0f, 0.7f, 1.5f, 30.0f, 1e31f, INFINITY};
+    int32_t n = 0;
+    memset(c->steps, 0, sizeof c->steps);
+    if (rng_one_in(r, 2))
+        c->steps[n++] = (tombola_step){.kind = TOMBOLA_TEMPERATURE, .value = TEMPERATURES[rng_below(r, 6)]};
+    const int32_t *filters = FILTERS[rng_below(r, 7)];
+    for (int i = 0; i < 2 && filters[i]; i++)
+        c->steps[n++] = (tombola_step){.kind = filters[i],
+                                       .k = (int32_t)(1 + rng_below(r, rng_one_in(r, 4) ? 100 : 64)),
+                                       .value = filters[i] == TOMBOLA_MIN_P ? 0.01f : 0.9f};
+    c->call.step_count = n;
+}
+
+static void parts_case(suite *s, void *job, int64_t i)
+{
+    static const unsigned BESIDE[] = {
+        1u << OUT_ENTROPY,
+        1u << OUT_RAW_LOGPROBS,
+        1u << OUT_RAW_LOGPROBS | 1u << OUT_TOP_IDS | 1u << OUT_TOP_LOGPROBS,
+        1u << OUT_TOP_IDS | 1u << OUT_TOP_LOGPROBS | 1u << OUT_ENTROPY,
+        1u << OUT_PROBABILITIES,
+        1u << OUT_MASKED | 1u << OUT_RAW_LOGPROBS,
+        1u << OUT_PROBABILITIES | 1u << OUT_MASKED | 1u << OUT_TOP_IDS | 1u << OUT_TOP_LOGPROBS,
+        1u << OUT_GIVEN_RAW_LOGPROBS | 1u << OUT_PROBABILITIES,
+    };
+    static const unsigned OFTEN[] = {0, 1u << OUT_STATUS | 1u << OUT_LOGPROBS,
+                                     1u << OUT_KEPT_COUNT | 1u << OUT_KEPT_MASS, 1u << OUT_KEPT_IDS,
+                                     1u << OUT_TOTAL_MASS};
+    sweep_case c;
+    sweep_make(&c, ~options.seed, (uint64_t)i, job);
+    rng r = {options.seed ^ (uint64_t)(i + 1) * 0x9e3779b97f4a7c15u};
+    if (c.call.kind == TOMBOLA_LOGITS) {
+        c.call.method = TOMBOLA_EXACT;
+        c.call.draws = 1;
+        c.call.top_raw = !rng_one_in(&r, 8);
+        if (!rng_one_in(&r, 4)) parts_chain(&c, &r);
+        c.mask = 1u << OUT_TOKENS | BESIDE[rng_below(&r, 8)] | OFTEN[rng_below(&r, 5)];
+        if (c.in_place) c.mask &= ~(1u << OUT_MASKED);
+        size_t used = strlen(c.text);
+        snprintf(c.text + used, sizeof c.text - used,
+                 "; as parts: outputs 0x%x, %d steps; --seed %llu, case %lld", c.mask, c.call.step_count,
+                 (unsigned long long)options.seed, (long long)i);
+        check_case(s, &c, i);
+    }
+    sweep_free(&c);
+}
+
+void suite_parts(suite *s)
+{
+    sweep_limits limits = {0};
+    suite_parallel(s, parts_case, &limits, options.count ? options.count : DEFAULT_COUNT / 2);
+}
+
 /* ---- anomalies ---- */
 
 #define F(kind_, value_)                                                                                     \
@@ -76,6 +140,8 @@ static const struct {
     {2, {F(TOMBOLA_TOP_P, 0.999f), F(TOMBOLA_TEMPERATURE, INFINITY)}},
     {2, {F(TOMBOLA_TEMPERATURE, -1.0f), F(TOMBOLA_TOP_P, 0.9f)}},
     {1, {F(TOMBOLA_MIN_P, NAN)}},
+    /* the candidates lie in a few of the streaming kernels' bins */
+    {2, {F(TOMBOLA_TEMPERATURE, 30.0f), {.kind = TOMBOLA_TOP_K, .k = 34}}},
     /* all weigh the same, or nearly, however far apart; x - m may overflow */
     {2, {F(TOMBOLA_TEMPERATURE, INFINITY), F(TOMBOLA_TOP_P, 0.999f)}},
     {2, {F(TOMBOLA_TEMPERATURE, 3e38f), F(TOMBOLA_TOP_P, 0.05f)}},
@@ -178,6 +244,7 @@ void suite_bounded(suite *s)
     sweep_limits limits = {.vocab_size = 3000};
     matrix m = {4, 97};
     for (int64_t i = 0, n = options.count ? options.count : 60; i < n; i++) random_case(s, &limits, i);
+    for (int64_t i = 0, n = options.count ? options.count : 60; i < n; i++) parts_case(s, &limits, i);
     for (int64_t i = 0, n = matrix_cells(&m), step = options.count ? n / options.count + 1 : 1; i < n;
          i += step)
         anomaly(s, &m, i);

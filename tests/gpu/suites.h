@@ -52,6 +52,7 @@ void suite_parallel(suite *s, void (*body)(suite *s, void *job, int64_t i), void
 
 void suite_vectors(suite *s);    /* every vector in every layout, the variants in turns */
 void suite_random(suite *s);     /* random calls against the reference */
+void suite_parts(suite *s);      /* draws with outputs that more than one kernel has */
 void suite_anomalies(suite *s);  /* every kind of row by every kind of chain, good rows between bad ones */
 void suite_invariance(suite *s); /* a row alone, in a batch, at any slot, stride, alignment, stream */
 void suite_graphs(suite *s);     /* capture and replay, device-side offset advance, dependent launch */

@@ -24,8 +24,10 @@
 
 /* ---- what stands in for the kernels ---- */
 
-const tb_cuda_image tb_cuda_images[] = {
-    {"one", "first image", false}, {"two", "second image", true}, {0, 0, false}};
+const tb_cuda_image tb_cuda_images[] = {{"one", "first image", false, false},
+                                        {"two", "second image", true, false},
+                                        {"three", "third image", true, true},
+                                        {0, 0, false, false}};
 const char tb_cuda_targets[] = "90";
 
 static tb_cuda_plan next_plan;
@@ -112,9 +114,9 @@ static void creation(void **state)
     tb_cuda *cuda = tb_cuda_create(&error);
     assert_non_null(cuda);
     assert_int_equal(fake.retained, 1);
-    assert_int_equal(fake.modules, 2);
+    assert_int_equal(fake.modules, 3);
     assert_int_equal(fake.depth, 0);
-    assert_int_equal(fake.loaded_functions, 4);
+    assert_int_equal(fake.loaded_functions, 6);
     assert_int_equal(fake.max_dynamic, 232448 - 1024);
     assert_int_equal(fake.wide_clusters, 1);
     assert_string_equal(tb_cuda_device_name(cuda), "Fake GPU (sm_90)");
@@ -127,12 +129,12 @@ static void creation(void **state)
     cuda = tb_cuda_create(&error);
     assert_non_null(cuda);
     assert_int_equal(fake.retained, 0);
-    assert_int_equal(fake.modules, 1); /* the large one is not for it, */
+    assert_int_equal(fake.modules, 2); /* that for clusters is not for it, */
     assert_int_equal(fake.wide_clusters, 0);
     tb_cuda_destroy(cuda);
     nothing_left();
 
-    fake_reset(); /* nor for one with clusters but little shared memory */
+    fake_reset(); /* nor are the large ones for one with clusters but little shared memory */
     fake.major = 12;
     fake.shared_optin = 101376;
     cuda = tb_cuda_create(&error);
@@ -279,6 +281,48 @@ static void launching_parts(void **state)
     assert_int_equal(raw->call.step_count, 0);
     assert_int_equal(raw->checked_steps, call.step_count);
     assert_memory_equal(raw->steps, steps, sizeof steps);
+    /* a part begins beside the one before, unless that began before its inputs were there */
+    assert_false(fake.launch[0].dependent);
+    assert_true(fake.launch[1].dependent);
+    call.dependent_launch = 1;
+    next_plan.launch[0].part = TB_CUDA_DRAW, next_plan.launch[1].part = TB_CUDA_RAW_LOGPROBS;
+    assert_int_equal(tb_cuda_run(cuda, &call, NULL), TOMBOLA_OK);
+    assert_true(fake.launch[2].dependent);
+    assert_false(fake.launch[3].dependent);
+}
+
+/* The greatest tokens have a step of their own; rows of output are made of the draw's list. */
+static void launching_lists(void **state)
+{
+    (void)state;
+    tombola_call call = usual_call();
+    call.top_ids = call.tokens, call.top_count = 7, call.top_raw = 1;
+    call.probabilities = (float *)memory.numbers;
+    const tb_cuda_plan whole = next_plan;
+    next_plan.launch[0].part = TB_CUDA_DRAW, next_plan.launch[1].part = TB_CUDA_TOP_SET;
+    next_plan.launch[2] = next_plan.launch[1], next_plan.launch[2].part = TB_CUDA_ROWS;
+    next_plan.launch_count = 3;
+    next_plan.lists = true, next_plan.lists_at = 32;
+    assert_int_equal(tb_cuda_run(cuda, &call, NULL), TOMBOLA_OK);
+    next_plan = whole;
+    const tb_cuda_params *draw = &fake.launch[0].params, *top = &fake.launch[1].params,
+                         *rows = &fake.launch[2].params;
+    const char *lists = (const char *)memory.workspace + 32;
+    assert_int_equal(top->steps[0].kind, TOMBOLA_TOP_K);
+    assert_int_equal(top->steps[0].k, 7);
+    assert_memory_equal(top->steps + 1, steps, sizeof steps);
+    assert_int_equal(top->call.step_count, 1);
+    assert_int_equal(top->checked_steps, call.step_count + 1);
+    assert_ptr_equal(top->call.kept_ids, call.top_ids);
+    assert_memory_equal(draw->steps, steps, sizeof steps);
+    assert_ptr_equal(draw->call.kept_mass, lists);
+    assert_ptr_equal(draw->call.kept_count, lists + 8 * ROWS);
+    assert_ptr_equal(draw->call.kept_ids, lists + 12 * ROWS);
+    assert_int_equal(draw->call.kept_capacity, TB_LISTED_MOST);
+    assert_ptr_equal(rows->call.kept_mass, draw->call.kept_mass);
+    assert_ptr_equal(rows->call.kept_count, draw->call.kept_count);
+    assert_ptr_equal(rows->call.kept_ids, draw->call.kept_ids);
+    assert_ptr_equal(rows->call.probabilities, call.probabilities);
 }
 
 static void forced_variant(void **state)
@@ -457,6 +501,7 @@ int main(void)
         cmocka_unit_test(refused_creation),
         cmocka_unit_test_setup_teardown(launching, start, finish),
         cmocka_unit_test_setup_teardown(launching_parts, start, finish),
+        cmocka_unit_test_setup_teardown(launching_lists, start, finish),
         cmocka_unit_test_setup_teardown(forced_variant, start, finish),
         cmocka_unit_test_setup_teardown(plan_text, start, finish),
         cmocka_unit_test_setup_teardown(refused_workspace, start, finish),

@@ -77,13 +77,18 @@ static void check_plan(const tb_cuda_device *device, const tombola_call *call, c
         assert_string_equal(plan->launch[plan->launch_count - 1].kernel, "tombola_advance");
         assert_true(plan->workspace_bytes >= (size_t)call->rows * 8);
     }
-    /* The fast kernels serve all rows of a call in one launch for each part of it, without a workspace. */
+    /* The fast kernels serve all rows of a call in one launch for each part of it, without a workspace but
+     * for the lists of what a draw keeps. */
     if (strstr(plan->launch[0].kernel, "stream") || strstr(plan->launch[0].kernel, "flat")) {
         const bool raw = (call->raw_logprobs && call->step_count) || call->top_logprobs;
         assert_int_equal(plan->launch_count, 1 + raw + (call->top_ids != NULL) +
                                                  (call->probabilities != NULL) +
                                                  (call->advance_offsets != 0));
-        if (!call->advance_offsets) assert_int_equal(plan->workspace_bytes, 0);
+        const size_t lists = (size_t)call->rows * (8 + 4 + 4 * TB_LISTED_MOST);
+        if (plan->lists) assert_true(plan->workspace_bytes >= plan->lists_at + lists);
+        if (!call->advance_offsets)
+            assert_true(plan->workspace_bytes < (plan->lists ? lists + 256 : 1) ||
+                        (call->probabilities && call->step_count));
     }
     for (int i = 1; i < plan->launch_count; i++)
         assert_true(plan->launch[i].part == TB_CUDA_WHOLE_CALL ||
@@ -558,63 +563,6 @@ static void few_draws_as_measured(void **state)
     }
 }
 
-/* A draw with outputs that its kernel does not have: a launch for each part, or the generic kernel for all.
- */
-static void calls_in_parts(void **state)
-{
-    (void)state;
-    static const tombola_step steps[] = {{.kind = TOMBOLA_TOP_K, .k = 50},
-                                         {.kind = TOMBOLA_TOP_P, .value = 0.9f},
-                                         {.kind = TOMBOLA_TOP_P, .value = 0.8f}};
-    tombola_call call = call_of(4, 128256, TOMBOLA_F32, steps, 2);
-    call.status = (uint32_t *)int_output;
-    call.raw_logprobs = call.logprobs = call.top_logprobs = call.probabilities = float_output;
-    call.top_ids = int_output, call.top_count = 20, call.top_raw = 1;
-    call.offsets = long_output, call.advance_offsets = 1;
-    tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
-    static const char *const kernels[] = {"tombola_stream_c16_256_f32", "tombola_whole_top_f32",
-                                          "tombola_flat_pipe_c16_f32", "tombola_whole_f32",
-                                          "tombola_advance"};
-    assert_int_equal(plan.launch_count, 5);
-    for (int i = 0; i < plan.launch_count; i++) assert_string_equal(plan.launch[i].kernel, kernels[i]);
-
-    tombola_call draw = tb_cuda_part_of(&call, plan.launch[0].part);
-    assert_true(draw.tokens && draw.logprobs && draw.status && draw.advance_offsets && draw.step_count == 2);
-    assert_true(!draw.raw_logprobs && !draw.top_ids && !draw.top_logprobs && !draw.probabilities);
-    tombola_call top = tb_cuda_part_of(&call, plan.launch[1].part);
-    assert_true(top.top_ids && !top.top_logprobs && !top.tokens && !top.raw_logprobs && !top.probabilities);
-    assert_int_equal(top.step_count, 0);
-    tombola_call raw = tb_cuda_part_of(&call, plan.launch[2].part); /* of the tokens and ids found before */
-    assert_true(raw.tokens && raw.raw_logprobs && raw.top_ids && raw.top_logprobs);
-    assert_true(!raw.logprobs && !raw.status && !raw.advance_offsets && !raw.probabilities);
-    assert_int_equal(raw.step_count, 0);
-    tombola_call rows = tb_cuda_part_of(&call, plan.launch[3].part);
-    assert_true(rows.probabilities && !rows.tokens && !rows.top_ids && rows.step_count == 2);
-
-    call.top_raw = 0; /* the kept tokens, by their final log-probabilities */
-    top = tb_cuda_part_of(&call, TB_CUDA_TOP);
-    assert_true(top.step_count == 2 && top.top_logprobs);
-    assert_null(tb_cuda_part_of(&call, TB_CUDA_RAW_LOGPROBS).top_logprobs);
-    call.given_logprobs = float_output; /* final ones, which no part has */
-    assert_string_equal(picked(&call), "tombola_generic");
-    call.given_logprobs = NULL, call.step_count = 3;
-    assert_string_equal(picked(&call), "tombola_generic");
-    call.step_count = 2, call.draws = 2;
-    assert_string_equal(picked(&call), "tombola_generic");
-    call.draws = 1, call.tokens = NULL; /* the second kernel would not know of what */
-    assert_string_equal(picked(&call), "tombola_generic");
-    /* a forced variant draws; of a flat one's kind it is the raw log-probability's, too */
-    call.tokens = int_output;
-    assert_string_equal(tb_cuda_choose(&h200, &call, "stream_c4_256").launch[0].kernel,
-                        "tombola_stream_c4_256_f32");
-    call.step_count = 0; /* without a chain the log-probability is the raw one */
-    plan = tb_cuda_choose(&h200, &call, "flat_c8_256");
-    assert_string_equal(plan.launch[0].kernel, "tombola_flat_c8_256_f32");
-    assert_string_equal(plan.launch[2].kernel, "tombola_flat_c8_256_f32");
-    call.top_ids = NULL, call.top_logprobs = call.probabilities = NULL, call.advance_offsets = 0;
-    assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch_count, 1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -633,7 +581,6 @@ int main(void)
         cmocka_unit_test(lists_of_many_rows),
         cmocka_unit_test(few_kernels_as_measured),
         cmocka_unit_test(few_draws_as_measured),
-        cmocka_unit_test(calls_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
