@@ -13,10 +13,12 @@ TB_CALL void tb_sort_shared(uint64_t *shared, uint32_t n, bool down)
 {
     uint32_t size = 2;
     while (size < n) size *= 2;
+#pragma unroll 1
     for (uint32_t i = n + threadIdx.x; i < size; i += blockDim.x) shared[i] = down ? 0 : ~(uint64_t)0;
     __syncthreads();
     for (uint32_t run = 2; run <= size; run *= 2) {
         for (uint32_t step = run / 2; step > 0; step /= 2) {
+#pragma unroll 1
             for (uint32_t i = threadIdx.x; i < size / 2; i += blockDim.x) {
                 uint32_t a = 2 * i - (i & (step - 1)), b = a + step;
                 bool up = ((a & run) != 0) == down; /* the last run goes the way asked for */
@@ -44,10 +46,12 @@ TB_CALL tb_measured tb_cut_list(tb_room *room, bool by_index, uint32_t n, uint32
     uint32_t per = (n + blockDim.x - 1) / blockDim.x, first = threadIdx.x * per;
     uint32_t end = first + per < n ? first + per : n, cut = n;
     uint64_t sum = 0, total;
+#pragma unroll 1
     for (uint32_t i = first; i < end; i++)
         sum += tb_weight(weigher, law_key_value(tb_place_key(room->list[i])));
     uint64_t prefix = mass_above + tb_block_scan64(&room->scratch, sum, &total);
     uint32_t before = first > 0 && first < n ? tb_place_key(room->list[first - 1]) : 0;
+#pragma unroll 1
     for (uint32_t i = first; i < end; i++) {
         uint32_t key = tb_place_key(room->list[i]);
         if ((by_index || key != before) && (above + i >= k || prefix >= target)) {
@@ -59,6 +63,7 @@ TB_CALL tb_measured tb_cut_list(tb_room *room, bool by_index, uint32_t n, uint32
     }
     cut = ~tb_block_max(&room->scratch, ~cut);
     sum = 0;
+#pragma unroll 1
     for (uint32_t i = first; i < end && i < cut; i++)
         sum += tb_weight(weigher, law_key_value(tb_place_key(room->list[i])));
     tb_measured kept = {mass_above + tb_block_sum64(&room->scratch, sum), cut};
@@ -197,6 +202,7 @@ TB_DEV void tb_fill_bins(tb_room *room, const tb_bins &bins, uint64_t low, uint6
         if (weigh) room->bin_low[b] = (uint32_t)sum, room->bin_high[b] = (uint32_t)(sum >> 32);
     }
     tb_team_barrier(team);
+#pragma unroll 1
     for (uint32_t b = threadIdx.x; b < TB_SELECT_BINS; b += blockDim.x) {
         uint32_t r = b / share;
         if (r == team.rank) continue;
@@ -228,6 +234,7 @@ TB_DEV tb_bracket tb_bracket_bins(tb_room *room, const tb_bins &bins, uint32_t k
     };
     uint32_t n = 0, all;
     uint64_t low = 0, high = 0, total;
+#pragma unroll 1
     for (uint32_t b = begin; b < begin + per; b++) {
         uint32_t count = room->bin_count[b];
         n += count;
@@ -244,6 +251,7 @@ TB_DEV tb_bracket tb_bracket_bins(tb_room *room, const tb_bins &bins, uint32_t k
      */
     uint32_t sure = 0, possible = 0, sure_above = 0, possible_end = 0;
     uint64_t sure_mass = 0;
+#pragma unroll 1
     for (uint32_t b = begin; b < begin + per; b++) {
         uint32_t count = room->bin_count[b];
         if (!count) continue;

@@ -9,6 +9,7 @@
 template <class T> TB_DEV void tb_fill_row(T *out, int64_t row, int64_t count, T value)
 {
     if (!out) return;
+#pragma unroll 1
     for (int64_t i = threadIdx.x; i < count; i += blockDim.x) out[row * count + i] = value;
 }
 
@@ -66,8 +67,10 @@ TB_CALL void tb_flood(char *row, uint32_t bytes, uint32_t begin, uint32_t end, u
     if (head > length) head = length;
     uint32_t vectors = (length - head) / per, tail = head + vectors * per;
     uint4 v = make_uint4(word, word, word, word);
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < vectors; i += blockDim.x)
         tb_store16(out + head * bytes + (size_t)i * 16, v);
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < head + (length - tail); i += blockDim.x)
         tb_set_element(out, i < head ? i : tail + i - head, word, bytes);
 }

@@ -120,9 +120,10 @@ static tombola_result add_kernels(tb_cuda *cuda, tb_cu_module module, tombola_er
 
 static tombola_result load_modules(tb_cuda *cuda, tombola_error *error)
 {
-    const bool large = cuda->properties.major >= 9 && cuda->properties.shared_bytes > TB_LARGE_BYTES;
+    const bool large = cuda->properties.shared_bytes > TB_LARGE_BYTES, clusters = cuda->properties.major >= 9;
     for (const tb_cuda_image *image = tb_cuda_images; image->name; image++) {
-        if (image->large && !large) continue; /* else the driver would compile its PTX, in vain */
+        /* else the driver would compile its PTX, in vain, or find nothing */
+        if ((image->large && !large) || (image->clusters && !clusters)) continue;
         if (cuda->module_count == MAX_MODULES)
             return tb_fail(error, TOMBOLA_ERROR_UNSUPPORTED, "", "more than %d kernel modules", MAX_MODULES);
         tb_cu_module module;

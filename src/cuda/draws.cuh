@@ -54,6 +54,7 @@ struct tb_draw_exactly {
         const uint64_t mass = room->outcome.mass;
         if (room->outcome.ordered) {
             const uint32_t count = room->outcome.set.count;
+#pragma unroll 1
             for (uint32_t d = threadIdx.x; d < n; d += blockDim.x) {
                 uint64_t u = law_draw_position(tb_gpu_random(call, &room->row, index, first + d), mass);
                 room->drawn[d] = (uint32_t)(room->other[tb_first_above(room->list, count, u)] >> 32);
@@ -73,6 +74,7 @@ struct tb_draw_exactly {
             }
         }
         if (call.rounds && room->source.team.rank == 0)
+#pragma unroll 1
             for (uint32_t d = threadIdx.x; d < n; d += blockDim.x)
                 call.rounds[index * call.draws + first + d] = 0;
     }
@@ -85,6 +87,7 @@ TB_CALL void tb_write_ranks(tb_room *room, uint32_t n, int32_t *rank)
     const tb_source &source = room->source;
     const tb_team team = source.team;
     const float least_value = room->outcome.all.value;
+#pragma unroll 1
     for (uint32_t d = threadIdx.x; d < n; d += blockDim.x) {
         room->rank_key[d] = (uint64_t)law_key(tb_load(source.span, room->drawn[d])) << 32 | d;
         room->rank_count[d] = 0;
@@ -123,6 +126,7 @@ TB_CALL void tb_write_ranks(tb_room *room, uint32_t n, int32_t *rank)
         return;
     }
     tb_team_barrier(team);
+#pragma unroll 1
     for (uint32_t d = threadIdx.x; d < n && team.rank == 0; d += blockDim.x) {
         uint32_t sum = 0;
         for (uint32_t i = d; i < n; i++)
@@ -142,6 +146,7 @@ template <class Draws> TB_DEV void tb_write_draws(tb_room *room, int64_t index, 
         uint32_t n = (uint32_t)call.draws - first < TB_BATCH ? (uint32_t)call.draws - first : TB_BATCH;
         draws.draw(room, index, first, n);
         __syncthreads();
+#pragma unroll 1
         for (uint32_t d = threadIdx.x; d < n && writes; d += blockDim.x) {
             int64_t at = index * call.draws + first + d;
             uint32_t token = room->drawn[d];

@@ -7,7 +7,8 @@
 typedef struct tb_cuda_image {
     const char *name; /* of its .cu file, without the suffix */
     const void *data;
-    bool large; /* its kernels need clusters and more shared memory than TB_LARGE_BYTES */
+    bool large;    /* its kernels need more shared memory than TB_LARGE_BYTES, */
+    bool clusters; /* and clusters */
 } tb_cuda_image;
 
 extern const tb_cuda_image tb_cuda_images[]; /* ends with a NULL name */

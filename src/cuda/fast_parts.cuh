@@ -544,6 +544,7 @@ TB_DEV void tb_fast_write_void(const tombola_call &call, int64_t index, uint32_t
     tb_fast_result none = {-1, 0, 0, status, 0.0f, 0};
     if (threadIdx.x == 0) tb_fast_write(call, index, none);
     if (call.kept_ids)
+#pragma unroll 1
         for (int64_t i = threadIdx.x; i < call.kept_capacity; i += threads)
             call.kept_ids[index * call.kept_capacity + i] = -1;
 }

@@ -124,6 +124,7 @@ static __device__ __noinline__ void tb_write_few_ids(const tombola_call &call, i
         if (kept_here && place < call.kept_capacity) ids[place] = (int32_t)s.pair[i].index;
         before += __popc(votes);
     }
+#pragma unroll 1
     for (int64_t i = kept + lane; i < call.kept_capacity; i += 32) ids[i] = -1;
 }
 
@@ -279,6 +280,7 @@ static __device__ __noinline__ tb_depths tb_refine_cut(int n, uint32_t greatest,
             return a.weight >= least && (by_value ? tb_value_bin(law_key_value(a.key), maximum, bins) == bin
                                                   : depth >= d.first && depth <= d.last);
         };
+#pragma unroll 1
         for (int i = tid; i < n; i += TB_FINISHERS) {
             const tb_fast_token a = s.token[i];
             const uint64_t depth = tb_depth(greatest, a.key, a.index, by_index);
@@ -289,6 +291,7 @@ static __device__ __noinline__ tb_depths tb_refine_cut(int n, uint32_t greatest,
         tb_finish_barrier();
         const uint64_t first = s.depth_first, last = s.depth_last;
         const int shift = max(0, 57 - __clzll((long long)(last - first)));
+#pragma unroll 1
         for (int i = tid; i < n; i += TB_FINISHERS) {
             const tb_fast_token a = s.token[i];
             const uint64_t depth = tb_depth(greatest, a.key, a.index, by_index);
@@ -464,6 +467,7 @@ static __device__ __noinline__ void tb_write_ids(const tombola_call &call, int64
         }
         if (place < call.kept_capacity) ids[place] = (int32_t)(mine & ~TB_KEPT);
     }
+#pragma unroll 1
     for (int64_t i = kept + tid; i < call.kept_capacity; i += TB_FINISHERS) ids[i] = -1;
 }
 

@@ -412,6 +412,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
             if (tid == 0) tb_fast_write(call, row, result);
             if (tid == 0 && call.entropy) call.entropy[row] = law_entropy({0, 0}, LAW_ONE);
             if (call.kept_ids)
+#pragma unroll 1
                 for (int64_t i = tid; i < call.kept_capacity; i += TB_FINISHERS)
                     call.kept_ids[row * call.kept_capacity + i] = i ? -1 : (int32_t)first;
         }

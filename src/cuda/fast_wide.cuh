@@ -172,12 +172,17 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                     if (whole) sum.target = law_top_p_target(s.chain.p, sum.total);
                     if (lane == 0) s.sums = sum;
                 }
-                if (good)
+                if (good) {
                     /* a bin of more than 4095 tokens has no exact mass: then the list counts for nothing */
-                    W::template scan<uint64_t>(bin.x + (bin.x > 4095), (uint64_t)bin.z << 32 | bin.y,
-                                               &before_bin, &mass_before_bin, &in_list, &in_list_mass);
-                else
+                    const typename W::scanned sums =
+                        W::scan_exact(bin.x + (bin.x > 4095), (uint64_t)bin.z << 32 | bin.y);
+                    before_bin = sums.before;
+                    mass_before_bin = sums.mass_before;
+                    in_list = sums.all;
+                    in_list_mass = sums.mass_all;
+                } else {
                     __syncthreads();
+                }
                 mass = s.sums.mass;
                 target = s.sums.target;
                 count = s.sums.count;
@@ -240,10 +245,10 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                                 }
                                 shift = max(least_shift, shift - 8);
                                 bin = W::sum_list(lower, upper, shift, by_index);
-                                uint32_t all_count;
-                                uint64_t all_mass;
-                                W::template scan<uint64_t>(bin.x, (uint64_t)bin.z << 32 | bin.y, &before_bin,
-                                                           &mass_before_bin, &all_count, &all_mass);
+                                const typename W::scanned sums =
+                                    W::scan_exact(bin.x, (uint64_t)bin.z << 32 | bin.y);
+                                before_bin = sums.before;
+                                mass_before_bin = sums.mass_before;
                             }
                             if (!by_index) lower = (lower + TB_LAST_INDEX) & ~(uint64_t)TB_LAST_INDEX;
                             floor = tb_wide_floor(tb_place_key(lower), tb_place_index(lower));
@@ -346,6 +351,7 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
         if (call.kept_ids) {
             int32_t *ids = call.kept_ids + row * call.kept_capacity;
             W::write_ids(word, ids, call.kept_capacity, floor);
+#pragma unroll 1
             for (int64_t i = (int64_t)kept + W::block() * NT + tid; i < call.kept_capacity; i += C * NT)
                 ids[i] = -1;
         }
@@ -354,10 +360,12 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
         if (call.ranks) {
             uint32_t mine = __ballot_sync(TB_WHOLE_WARP, drawn.mine);
             float x = __shfl_sync(TB_WHOLE_WARP, drawn.x, mine ? __ffs((int)mine) - 1 : 0);
-            word = W::say(words, make_uint4(mine ? law_key(x) : 0u, 0, 0, 0));
+            word = W::say(words++, make_uint4(mine ? law_key(x) : 0u, 0, 0, 0));
             uint32_t key = 0, rank = 0;
+#pragma unroll 1
             for (int i = lane; i < ROW_WARPS; i += 32) key = max(key, word->warp[i].x);
-            word = W::say(words, make_uint4(W::count_from(law_key_value(tb_warp_max(key))), 0, 0, 0));
+            word = W::say(words++, make_uint4(W::count_from(law_key_value(tb_warp_max(key))), 0, 0, 0));
+#pragma unroll 1
             for (int i = lane; i < ROW_WARPS; i += 32) rank += word->warp[i].x;
             result.rank = (int32_t)tb_warp_sum(rank);
         }
@@ -365,8 +373,9 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
             law_entropy_sum sum = {0, 0};
             if (!flat) {
                 const law_entropy_sum mine = W::entropy_sum(floor);
-                word = W::say(words, make_uint4((uint32_t)mine.low, 0, (uint32_t)mine.high,
-                                                (uint32_t)(mine.high >> 32)));
+                word = W::say(words++, make_uint4((uint32_t)mine.low, 0, (uint32_t)mine.high,
+                                                  (uint32_t)(mine.high >> 32)));
+#pragma unroll 1
                 for (int i = lane; i < ROW_WARPS; i += 32) {
                     const uint4 said = word->warp[i];
                     sum.low += said.x;

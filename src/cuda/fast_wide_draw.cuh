@@ -131,16 +131,10 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP, STAGE> {
     static __device__ __noinline__ uint32_t count_from(float x)
     {
         uint32_t n = 0;
-#pragma unroll 1
-        for (int i = 0; i < W::PIECES; i++) {
-            const chunk c = W::piece_of(W::all().slice, W::number(i));
-#pragma unroll 2
-            for (int j = 0; j < c.loads; j++) {
-                uint4 v = W::fetch(c, j);
+        W::each_fetched([&](const uint4 &v, uint32_t) {
 #pragma unroll
-                for (int e = 0; e < width; e++) n += tb_element<dtype>(v, e) >= x;
-            }
-        }
+            for (int e = 0; e < width; e++) n += tb_element<dtype>(v, e) >= x;
+        });
         return tb_warp_sum(n);
     }
 
@@ -152,26 +146,19 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP, STAGE> {
         const uint32_t floor_last = tb_place_index(floor);
         /* of the weights' digits by the factors, which have 27 bits at most */
         uint64_t high = 0, low = 0;
-#pragma unroll 1
-        for (int i = 0; i < W::PIECES; i++) {
-            const chunk c = W::piece_of(s.slice, W::number(i));
-#pragma unroll 2
-            for (int j = 0; j < c.loads; j++) {
-                const uint4 v = W::fetch(c, j);
-                const uint32_t first = (c.first + (uint32_t)j * 32 + tb_lane()) * width - s.slice.shift;
+        W::each_fetched([&](const uint4 &v, uint32_t first) {
 #pragma unroll
-                for (int e = 0; e < width; e++) {
-                    const float x = tb_element<dtype>(v, e);
-                    const bool kept = keeps(floor_x, floor_last, x, first + (uint32_t)e);
-                    const float t = kept ? fmaxf(law_exponent(x, maximum, scale), -64.0f) : -64.0f;
-                    uint32_t h, l;
-                    tb_weigh(t, &h, &l);
-                    const uint32_t factor = law_entropy_factor(t);
-                    high += (uint64_t)(h - TB_HIGH_BIAS) * factor;
-                    low += (uint64_t)(l - TB_LOW_BIAS) * factor;
-                }
+            for (int e = 0; e < width; e++) {
+                const float x = tb_element<dtype>(v, e);
+                const bool kept = keeps(floor_x, floor_last, x, first + (uint32_t)e);
+                const float t = kept ? fmaxf(law_exponent(x, maximum, scale), -64.0f) : -64.0f;
+                uint32_t h, l;
+                tb_weigh(t, &h, &l);
+                const uint32_t factor = law_entropy_factor(t);
+                high += (uint64_t)(h - TB_HIGH_BIAS) * factor;
+                low += (uint64_t)(l - TB_LOW_BIAS) * factor;
             }
-        }
+        });
         low += (high & 0xfff) << 20;
         return tb_warp_entropy({low & 0xffffffffu, (high >> 12) + (low >> 32)});
     }
@@ -188,6 +175,7 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP, STAGE> {
             const int me = W::number(i);
             const chunk c = W::piece_of(s.slice, me);
             uint32_t before = 0;
+#pragma unroll 1
             for (int j = (int)tb_lane(); j < me; j += 32) before += word->piece[j].z;
             int64_t at = tb_warp_sum(before);
 #pragma unroll 1

@@ -255,11 +255,11 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
     }
 
     /* An exchange of a word of each warp, for all threads. */
-    static TB_MEMBER const words *say(uint32_t &turn, uint4 a)
+    static __device__ __noinline__ const words *say(uint32_t turn, uint4 a)
     {
         __syncthreads(); /* what came before has been read */
         send(turn, a, false);
-        const words *word = receive(turn++);
+        const words *word = receive(turn);
         __syncthreads();
         return word;
     }
@@ -349,13 +349,24 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
         return (const uint4 *)(tb_wide_bytes + STAGE) + c.first / (C * NT) * NT;
     }
 
+    /* A vector that may lie across an end of the row (the first one, and number whole_end, do) or of the
+     * piece. */
+    static __device__ __noinline__ uint4 load_near_end(uint32_t vector, uint32_t end)
+    {
+        const tb_fast_slice &slice = all().slice;
+        constexpr uint32_t none = tb_minus_infinity<dtype>();
+        const char *at = slice.base + (size_t)vector * 16;
+        if (vector >= end) return make_uint4(none, none, none, none);
+        if (vector >= slice.whole_first && vector < slice.whole_end) return tb_load_stream(at);
+        return tb_load_edge<dtype, 1>(at, vector * width - slice.shift, slice.length);
+    }
+
     /* Vectors j0 .. j0 + N of this thread's, from memory, or from the row's copy, which is -inf beyond its
      * end.
      */
     template <int N>
     static TB_MEMBER void load(const tb_fast_slice &slice, const chunk &c, int j0, uint4 (&v)[N])
     {
-        constexpr uint32_t none = tb_minus_infinity<dtype>();
         if (STAGED && all().share == NT) {
             const uint4 *from = stage_of(c) + j0 * 32;
 #pragma unroll
@@ -369,33 +380,39 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
             for (int j = 0; j < N; j++) v[j] = tb_load_stream(at + j * 512);
             return;
         }
-        /* the vectors across the row's ends: the first, and number whole_end */
-        vector += tb_lane();
-        const uint32_t end = min(c.end, slice.whole_end), tail_at = slice.whole_end - vector;
-        const bool has_head = slice.whole_first && vector == 0,
-                   has_tail = slice.whole_end < c.end && tail_at < N * 32 && tail_at % 32 == 0;
-        uint4 head = make_uint4(none, none, none, none), tail = head;
-        if (has_head) head = tb_load_edge<dtype, 1>(slice.base, 0u - slice.shift, slice.length);
-        if (has_tail)
-            tail = tb_load_edge<dtype, 1>(slice.base + (size_t)slice.whole_end * 16,
-                                          slice.whole_end * width - slice.shift, slice.length);
 #pragma unroll
-        for (int j = 0; j < N; j++) {
-            v[j] = make_uint4(none, none, none, none);
-            if (vector + j * 32 >= slice.whole_first && vector + j * 32 < end)
-                v[j] = tb_load_stream(slice.base + (size_t)(vector + j * 32) * 16);
-            if (j == 0 && has_head) v[j] = head;
-            if (has_tail && tail_at == (uint32_t)j * 32) v[j] = tail;
-        }
+        for (int j = 0; j < N; j++) v[j] = load_near_end(vector + tb_lane() + j * 32, c.end);
     }
 
     /* Load j of a piece. */
-    static TB_MEMBER uint4 fetch(const chunk &c, int j)
+    static __device__ __noinline__ uint4 fetch(chunk c, int j)
     {
         const shared &s = all();
         uint4 v[1];
         load<1>(s.slice, c, j, v);
         return s.infinite ? tb_only_infinite<dtype>(v[0]) : v[0];
+    }
+
+    /* f(vector, index of its first element) for each vector of this warp's pieces, two on their way at once.
+     */
+    template <class F> static TB_MEMBER void each_fetched(const F &f)
+    {
+        const shared &s = all();
+        const bool infinite = s.infinite;
+#pragma unroll 1
+        for (int i = 0; i < PIECES; i++) {
+            const chunk c = piece_of(s.slice, number(i));
+#pragma unroll 1
+            for (int j0 = 0; j0 < c.loads; j0 += 2) {
+                uint4 v[2];
+                load<2>(s.slice, c, j0, v);
+#pragma unroll 1
+                for (int j = 0; j < 2; j++, v[0] = v[1]) {
+                    if (infinite) v[0] = tb_only_infinite<dtype>(v[0]);
+                    f(v[0], (c.first + (uint32_t)(j0 + j) * 32 + tb_lane()) * width - s.slice.shift);
+                }
+            }
+        }
     }
 
     /* The exact weight of a token, in two digits. */
@@ -541,6 +558,19 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
         }
         *n_all = n_sum;
         *m_all = m_sum;
+    }
+
+    /* Of an exact histogram: a bin's count and mass, and what lies above it and in all bins. */
+    struct scanned {
+        uint32_t before, all;
+        uint64_t mass_before, mass_all;
+    };
+
+    static __device__ __noinline__ scanned scan_exact(uint32_t count, uint64_t mass)
+    {
+        scanned out;
+        scan<uint64_t>(count, mass, &out.before, &out.mass_before, &out.all, &out.mass_all);
+        return out;
     }
 };
 

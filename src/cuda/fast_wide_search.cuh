@@ -377,7 +377,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
             }
         });
         const typename W::words *word =
-            W::say(words, make_uint4(tb_warp_min(least), tb_warp_max(greatest), 0, 0));
+            W::say(words++, make_uint4(tb_warp_min(least), tb_warp_max(greatest), 0, 0));
 #pragma unroll 1
         for (int i = lane; i < ROW_WARPS; i += 32) {
             least = min(least, word->warp[i].x);
@@ -413,12 +413,14 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
             for (int j0 = 0; j0 < c.loads; j0 += N) {
                 uint4 v[N];
                 W::template load<N>(s.slice, c, j0, v);
+#pragma unroll 1
+                for (int j = 0; j < N; j++) { /* the next vector moves to v[0]: little code */
+                    const uint4 one = s.infinite ? tb_only_infinite<dtype>(v[0]) : v[0];
 #pragma unroll
-                for (int j = 0; j < N; j++) {
-                    if (s.infinite) v[j] = tb_only_infinite<dtype>(v[j]);
+                    for (int i = 1; i < N; i++) v[i - 1] = v[i];
 #pragma unroll
                     for (int e = 0; e < width; e++) {
-                        const float x = tb_element<dtype>(v[j], e);
+                        const float x = tb_element<dtype>(one, e);
                         if (!(x >= low && x <= high)) continue;
                         const uint32_t key = law_key(x),
                                        bin = by_key ? (key_high - key) >> shift
@@ -546,13 +548,15 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
         for (int i = 0; i < W::PIECES; i++) {
             const int me = W::number(i);
             uint32_t before = 0;
+#pragma unroll 1
             for (int j = lane; j < me; j += 32) before += word->piece[j].w;
             before = tb_warp_sum(before);
             if (number >= before && number - before < word->piece[me].w)
                 index = count_ties(me, x, number - before, TB_LAST_INDEX).x;
         }
-        const typename W::words *all = W::say(words, make_uint4(index, 0, 0, 0));
+        const typename W::words *all = W::say(words++, make_uint4(index, 0, 0, 0));
         uint32_t last = 0xffffffffu;
+#pragma unroll 1
         for (int i = lane; i < ROW_WARPS; i += 32) last = min(last, all->warp[i].x);
         return tb_warp_min(last);
     }

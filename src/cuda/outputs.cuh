@@ -14,6 +14,7 @@
 TB_CALL void tb_order_by_index(tb_room *room, uint32_t n)
 {
     __syncthreads();
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
         uint64_t place = room->list[i];
         room->other[i] = (uint64_t)tb_place_index(place) << 32 | tb_place_key(place);
@@ -25,6 +26,7 @@ TB_DEV void tb_write_ordered_ids(const tb_room *room, int64_t index, uint32_t n)
 {
     const tombola_call &call = room->call;
     int32_t *ids = call.kept_ids + index * call.kept_capacity;
+#pragma unroll 1
     for (int64_t i = threadIdx.x; i < call.kept_capacity; i += blockDim.x)
         ids[i] = i < n ? (int32_t)(room->other[i] >> 32) : -1;
 }
@@ -79,6 +81,7 @@ TB_CALL void tb_write_ids(tb_room *room, int64_t index)
         });
     int64_t all = (int64_t)room->chunk_mass[source.chunks - 1];
     if (team.rank == 0)
+#pragma unroll 1
         for (int64_t i = all + threadIdx.x; i < capacity; i += blockDim.x) ids[i] = -1;
     __syncthreads();
 }
@@ -110,6 +113,7 @@ TB_CALL void tb_write_probabilities(const tb_room *room, int64_t index)
         tb_own_elements(room, &begin, &end);
         tb_flood((char *)out, 4, begin, end, 0);
         __syncthreads();
+#pragma unroll 1
         for (uint32_t i = threadIdx.x; i < outcome.set.count; i += blockDim.x) {
             uint32_t at = (uint32_t)(room->other[i] >> 32);
             float x = law_key_value((uint32_t)room->other[i]);
@@ -182,6 +186,7 @@ TB_CALL void tb_write_masked(const tb_room *room, int64_t index)
         tb_own_elements(room, &begin, &end);
         tb_flood(out, bytes, begin, end, none);
         __syncthreads();
+#pragma unroll 1
         for (uint32_t i = threadIdx.x; i < outcome.set.count; i += blockDim.x) {
             uint32_t at = (uint32_t)(room->other[i] >> 32);
             if (at >= begin && at < end) tb_copy_element(out, at, span.row, (size_t)span.shift + at, bytes);
@@ -252,6 +257,7 @@ TB_CALL float tb_entropy(tb_room *room)
     };
     if (room->outcome.set.listed) {
         team.size = 1; /* every block has the whole list */
+#pragma unroll 1
         for (uint32_t i = threadIdx.x; i < room->outcome.set.count; i += blockDim.x)
             add(law_key_value(tb_place_key(room->list[i])));
     } else {
@@ -295,6 +301,7 @@ TB_CALL void tb_write_top(tb_room *room, int64_t index, bool raw)
             if (!part.listed) tb_list_set(room, &part, part.floor);
         }
         uint32_t take = part.count < want ? part.count : want;
+#pragma unroll 1
         for (uint32_t i = threadIdx.x; i < take && writes; i += blockDim.x) {
             uint64_t place = room->list[i];
             if (call.top_ids) call.top_ids[at + done + i] = (int32_t)tb_place_index(place);
@@ -309,6 +316,7 @@ TB_CALL void tb_write_top(tb_room *room, int64_t index, bool raw)
         set.listed = set.chunked = false;
         __syncthreads();
     }
+#pragma unroll 1
     for (uint32_t i = done + threadIdx.x; i < wanted && writes; i += blockDim.x) {
         if (call.top_ids) call.top_ids[at + i] = -1;
         if (call.top_logprobs) call.top_logprobs[at + i] = -LAW_INF;
@@ -324,6 +332,7 @@ TB_CALL void tb_write_given(const tb_room *room, int64_t index, bool raw)
     const uint64_t mass = raw ? room->outcome.raw_mass : room->outcome.mass;
     float *out = raw ? call.given_raw_logprobs : call.given_logprobs;
     if (!out || room->source.team.rank) return;
+#pragma unroll 1
     for (int64_t i = threadIdx.x; i < call.given_count; i += blockDim.x) {
         int64_t at = index * call.given_count + i;
         int32_t id = call.given_ids[at];
@@ -417,6 +426,7 @@ TB_DEV void tb_run_team_row(const tb_cuda_params &params, int64_t index, tb_room
                             uint32_t stage_bytes, const tb_team &team, Draws &draws)
 {
     static_assert(sizeof(tombola_call) % 4 == 0, "copied in words");
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < sizeof(tombola_call) / 4; i += blockDim.x)
         ((uint32_t *)&room->call)[i] = ((const uint32_t *)&params.call)[i];
     if (threadIdx.x == 0) {

@@ -358,8 +358,10 @@ TB_CALL void tb_scan_chunks(tb_room *room, uint32_t chunks)
     uint32_t end = first + per < chunks ? first + per : chunks;
     uint64_t sum = 0, total;
     __syncthreads();
+#pragma unroll 1
     for (uint32_t i = first; i < end; i++) sum += room->chunk_mass[i];
     uint64_t prefix = tb_block_scan64(&room->scratch, sum, &total);
+#pragma unroll 1
     for (uint32_t i = first; i < end; i++) room->chunk_mass[i] = prefix += room->chunk_mass[i];
     __syncthreads();
 }
@@ -481,6 +483,7 @@ TB_CALL uint32_t tb_gather(tb_room *room, uint64_t low, uint64_t high)
     for (uint32_t r = 0; r < team.size; r++) {
         uint32_t stop = __shfl_sync(TB_WHOLE_WARP, end, r), start = stop - __shfl_sync(TB_WHOLE_WARP, n, r);
         const uint64_t *from = tb_team_at(team, room->other, r);
+#pragma unroll 1
         for (uint32_t i = start + threadIdx.x; i < stop; i += blockDim.x) room->list[i] = from[i - start];
     }
     tb_team_barrier(team); /* room->other may be written again */

@@ -56,6 +56,8 @@ TB_CALL tb_pick_seen tb_pick_read_part(tb_whole_part part, uint32_t bound_key, b
     constexpr bool WEIGH = MODE == TB_PICK_WEIGHS;
     R r;
     r.part = part;
+    /* Another number than the caller's, which would be read again, from memory, before each load. */
+    r.part.inner = part.inner / TB_PICK_UNROLL * TB_PICK_UNROLL;
     const uint32_t none = probabilities ? 0u : tb_masked_word(dtype), loads = tb_whole_loads(r.part);
     const float bound = law_key_value(bound_key),
                 least = law_key_value(probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT);
@@ -137,6 +139,7 @@ TB_DEV void tb_pick_tell(tb_pick_shared *s, const tb_pick_seen &seen, const uint
     }
     at = __shfl_sync(TB_WHOLE_WARP, at, 0);
     if (!full && at + seen.n <= TB_PICK_FEW)
+#pragma unroll 1
         for (uint32_t i = tb_lane(); i < seen.n; i += 32) s->few[at + i] = segment[i];
     __syncthreads();
 }
@@ -300,6 +303,7 @@ TB_DEV bool tb_pick_end_few(const tb_cuda_params &params, tb_pick_shared *s, uin
         const bool weigh = call.probabilities || call.kept_mass;
         uint64_t mass = 0;
         uint32_t kept = 0;
+#pragma unroll 1
         for (uint32_t i = tb_lane(); i < n && (weigh || call.kept_count); i += 32) {
             const uint64_t place = s->few[i];
             if (place < floor) continue;

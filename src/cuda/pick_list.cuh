@@ -243,6 +243,7 @@ TB_CALL void tb_pick_fill_pieces(tb_pick_shared *s, bool until_told)
         if (piece > pieces) return;
         if (piece == pieces) { /* the ends */
             const uint32_t tail = head + vectors * per;
+#pragma unroll 1
             for (uint32_t i = tb_lane(); i < head + (length - tail); i += 32)
                 tb_set_element(row, i < head ? i : tail + i - head, word, bytes);
             return;
@@ -380,6 +381,7 @@ TB_DEV void tb_pick_write_ids(const tb_pick_row &p, int32_t *ids, int64_t capaci
             ids[to] = (int32_t)tb_place_index(place);
         at += __popc(kept);
     }
+#pragma unroll 1
     for (int64_t i = all + tb_pick_thread(p); i < capacity; i += tb_pick_threads(p)) ids[i] = -1;
 }
 
@@ -439,6 +441,7 @@ TB_DEV void tb_pick_write_top(tb_pick_row &p, const tombola_call &call, int64_t 
         if (!equal) tb_sort_shared(s->place, p.listed, true); /* equal ones are in order */
         for (uint32_t i = tb_pick_thread(p); i < n; i += tb_pick_threads(p)) put(i, s->place[i]);
     }
+#pragma unroll 1
     for (uint32_t i = n + tb_pick_thread(p); i < (uint32_t)call.top_count; i += tb_pick_threads(p)) {
         if (ids) ids[i] = -1;
         if (logprobs) logprobs[i] = -LAW_INF;

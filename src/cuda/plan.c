@@ -181,6 +181,8 @@ bool tb_fast_fits(const tb_cuda_device *device, const tb_fast_kernel *kernel, co
     if (call->entropy && (kernel == &fast_kernels[FLAT_C1] || kernel == &fast_kernels[FLAT_C8]))
         return false; /* which only the pipe sums, of the flat kernels */
     if (kernel == &fast_kernels[FLAT_C1] && call->vocab_size > 1 << 20) return false;
+    /* of its blocks, which four of a multiprocessor are to be, smaller ones have room for one */
+    if (kernel == &fast_kernels[C1_256] && device->shared_bytes <= TB_LARGE_BYTES) return false;
     return (int64_t)fast_shared(device, kernel, call) <= device->shared_bytes;
 }
 
@@ -276,7 +278,8 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         if (rows <= sms && vectors > 4 * 1024) order[n++] = C1_512R; /* one block a multiprocessor */
         /* long rows: two blocks a multiprocessor, which read in turns where there are more rows */
         const bool two = vectors > 20 * 1024 || vectors <= 512 || (vectors > 4 * 1024 && rows <= 2 * sms);
-        order[n++] = two ? C1_512 : C1_256;
+        if (!two) order[n++] = C1_256;
+        order[n++] = C1_512;
     } else {
         const tb_fast_kernel *pipe = choose_flat_pipe(device, call);
         const bool short_rows = call->vocab_size < PIPE_TOKENS;

@@ -24,6 +24,7 @@ TB_CALL void tb_prepare_rejection(tb_room *room, tb_rejection *state)
 {
     const int32_t steps = room->call.step_count;
     int32_t last = steps; /* the last filter, or the end */
+#pragma unroll 1
     for (int32_t i = 0; i < steps; i++)
         if (room->row.steps[i].kind != TOMBOLA_TEMPERATURE) last = i;
     tb_begin_chain(room);
@@ -70,9 +71,11 @@ TB_CALL uint32_t tb_pick(tb_room *room, const tb_rejection *state, uint64_t low,
         uint32_t n = state->set.count, per = (n + blockDim.x - 1) / blockDim.x, first = threadIdx.x * per;
         uint32_t end = first + per < n ? first + per : n;
         uint64_t sum = 0, total;
+#pragma unroll 1
         for (uint32_t i = first; i < end; i++) sum += tb_weight_from(room, weigher, low, i);
         uint64_t prefix = tb_block_scan64(&room->scratch, sum, &total);
         if (prefix <= u && u < prefix + sum)
+#pragma unroll 1
             for (uint32_t i = first; i < end; i++) {
                 prefix += tb_weight_from(room, weigher, low, i);
                 if (prefix <= u) continue;
@@ -103,6 +106,7 @@ TB_CALL void tb_measure_two(tb_room *room, tb_rejection *state, uint64_t a, uint
     uint64_t sum_a = 0, sum_b = 0, total_a = 0, total_b = 0;
     uint32_t n_a = 0, n_b = 0;
     if (state->set.listed) {
+#pragma unroll 1
         for (uint32_t i = threadIdx.x; i < state->set.count; i += blockDim.x) {
             uint32_t key = (uint32_t)room->other[i];
             uint64_t place = tb_place(key, (uint32_t)(room->other[i] >> 32));
@@ -217,6 +221,7 @@ struct tb_draw_by_rejection {
             low = to_middle ? above_middle : above_j;
             mass = state->mass[to_middle];
             if (!listed) {
+#pragma unroll 1
                 for (uint32_t c = threadIdx.x; c < chunks; c += blockDim.x)
                     room->chunk_mass[c] = to_middle ? room->other[c] : room->list[c];
                 tb_scan_chunks(room, chunks);

@@ -179,6 +179,7 @@ TB_CALL void tb_weigh_set(tb_room *room)
     if (set.listed) {
         const tb_weigher weigher = room->source.weigher;
         uint64_t sum = 0;
+#pragma unroll 1
         for (uint32_t i = threadIdx.x; i < set.count; i += blockDim.x)
             sum += tb_weight(weigher, law_key_value(tb_place_key(room->list[i])));
         set.mass = tb_block_sum64(&room->scratch, sum);
@@ -211,6 +212,7 @@ TB_DEV void tb_keep_weight(tb_room *room, uint64_t least)
     if (set.listed) {
         const tb_weigher weigher = room->source.weigher;
         uint32_t n = 0;
+#pragma unroll 1
         for (uint32_t i = threadIdx.x; i < set.count; i += blockDim.x)
             n += tb_weight(weigher, law_key_value(tb_place_key(room->list[i]))) >= least;
         n = tb_block_sum(&room->scratch, n);

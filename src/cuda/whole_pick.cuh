@@ -62,6 +62,7 @@ template <class R> TB_DEV void tb_whole_collect(const R &r, uint64_t *all, const
             if (tb_lane() < n) all[to + tb_lane()] = place[k];
             if (n <= 32) continue;
             const uint64_t *theirs = tb_team_at(r.team, r.s->listed, block) + tb_warp() * TB_WHOLE_SEGMENT;
+#pragma unroll 1
             for (uint32_t j = 32 + tb_lane(); j < n; j += 32) all[to + j] = theirs[j];
         }
     }
@@ -176,6 +177,7 @@ TB_DEV void tb_whole_write_ids(const R &r, int32_t *ids, int64_t capacity, const
     const tb_cut cut = tb_make_cut(set.floor);
     const uint32_t self = r.team.rank * TB_WHOLE_WARPS + tb_warp();
     uint32_t before = 0;
+#pragma unroll 1
     for (uint32_t i = tb_lane(); i < self; i += 32) before += counts[i].z;
     int64_t at = tb_warp_sum(before);
     bool any = counts[self].z > 0;
@@ -190,12 +192,14 @@ TB_DEV void tb_whole_write_ids(const R &r, int32_t *ids, int64_t capacity, const
         if (!__any_sync(TB_WHOLE_WARP, members)) continue;
         uint32_t inclusive = tb_warp_scan(__popc(members));
         int64_t to = at + inclusive - __popc(members);
+#pragma unroll 1
         for (; members; members &= members - 1, to++)
             if (to < capacity) ids[to] = (int32_t)(first + __ffs((int)members) - 1);
         at += __shfl_sync(TB_WHOLE_WARP, inclusive, 31);
     }
     /* the rest of the ids, by all blocks */
     uint32_t threads = r.team.size * TB_WHOLE_THREADS;
+#pragma unroll 1
     for (int64_t i = set.count + (r.team.rank * TB_WHOLE_THREADS + threadIdx.x); i < capacity; i += threads)
         ids[i] = -1;
 }
@@ -214,6 +218,7 @@ TB_DEV void tb_whole_write_top(R &r, const tombola_call &call, int64_t index, in
     tb_team_barrier(r.team);
     uint64_t *list = ((tb_pick_shared *)r.keep)->place;
     const char *data = (const char *)call.data + (size_t)start * R::bytes;
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < top.count; i += TB_WHOLE_THREADS) {
         const uint32_t id = (uint32_t)((volatile int32_t *)ids)[i];
         const uint32_t bits =

@@ -59,6 +59,7 @@ TB_DEV uint32_t tb_whole_gather(R &r, const tb_whole_bins &bins, int bin, const 
         uint32_t n = __shfl_sync(TB_WHOLE_WARP, mine, from),
                  start = __shfl_sync(TB_WHOLE_WARP, end, from) - n;
         const uint64_t *theirs = tb_team_at(team, own, from);
+#pragma unroll 1
         for (uint32_t i = tb_lane(); i < n; i += 32) {
             uint64_t place = theirs[i];
             s->list[start + i] = place;
@@ -89,6 +90,7 @@ template <class R> TB_DEV void tb_whole_fill_part(const R &r, char *row, uint32_
     const uint32_t vectors = (length - head) / per, tail = head + vectors * per;
     for (uint32_t i = tb_lane(); i < vectors; i += 32)
         tb_store16(to + head * bytes + (size_t)i * 16, make_uint4(word, word, word, word));
+#pragma unroll 1
     for (uint32_t i = tb_lane(); i < head + (length - tail); i += 32)
         tb_set_element(to, i < head ? i : tail + i - head, word, bytes);
 }
@@ -154,6 +156,7 @@ template <class R> TB_DEV uint32_t tb_whole_mail_few(R &r, uint32_t n)
             tb_mail_expect_at(&s->list_box, (int)to, sent * 8 + 4);
             tb_mail_4(&s->listed_by[r.team.rank], (int)to, n, &s->list_box);
         }
+#pragma unroll 1
         for (uint32_t i = tb_lane(); i < sent; i += 32) {
             const uint64_t place = s->few_own[i];
             tb_mail_8(&s->slot[r.team.rank * room + i], (int)to, (uint32_t)place, (uint32_t)(place >> 32),
@@ -304,10 +307,12 @@ template <class R> TB_DEV uint64_t tb_whole_locate_tie(R &r, uint32_t key, const
     n = tb_warp_sum(n);
     const uint4 *all = tb_whole_exchange(r, make_uint4(n, 0, 0, 0));
     uint32_t self = r.team.rank * TB_WHOLE_WARPS + tb_warp(), before = 0, index = ~0u;
+#pragma unroll 1
     for (uint32_t i = tb_lane(); i < self; i += 32) before += all[i].x;
     before = tb_warp_sum(before);
     if (before <= number && number - before < n) {
         uint32_t rest = number - before;
+#pragma unroll 1
         for (uint32_t j = 0, loads = tb_whole_loads(r.part); j < loads; j++) { /* whole warps */
             uint32_t vector = r.part.first + j * 32 + tb_lane(), here = 0;
             bool there = vector < r.part.end;
@@ -334,6 +339,7 @@ template <class R> TB_DEV uint64_t tb_whole_locate_tie(R &r, uint32_t key, const
     }
     all = tb_whole_exchange(r, make_uint4(index, 0, 0, 0));
     index = ~0u;
+#pragma unroll 1
     for (uint32_t i = tb_lane(); i < r.team.size * TB_WHOLE_WARPS; i += 32)
         index = index < all[i].x ? index : all[i].x;
     return tb_place(key, tb_warp_min(index));

@@ -98,6 +98,7 @@ TB_DEV void tb_whole_write_few(const R &r, char *masked, float *out, const tb_wh
     const uint32_t vectors = (p.shift + p.length + R::width - 1) / R::width,
                    share = (vectors + r.team.size - 1) / r.team.size,
                    each = (share + TB_WHOLE_WARPS - 1) / TB_WHOLE_WARPS;
+#pragma unroll 1
     for (uint32_t n = threadIdx.x; n < r.s->few; n += TB_WHOLE_THREADS) {
         const uint64_t place = r.s->few_own[n];
         const uint32_t index = tb_place_index(place), vector = (index + p.shift) / R::width,

@@ -24,8 +24,10 @@
 
 /* ---- what stands in for the kernels ---- */
 
-const tb_cuda_image tb_cuda_images[] = {
-    {"one", "first image", false}, {"two", "second image", true}, {0, 0, false}};
+const tb_cuda_image tb_cuda_images[] = {{"one", "first image", false, false},
+                                        {"two", "second image", true, false},
+                                        {"three", "third image", true, true},
+                                        {0, 0, false, false}};
 const char tb_cuda_targets[] = "90";
 
 static tb_cuda_plan next_plan;
@@ -112,9 +114,9 @@ static void creation(void **state)
     tb_cuda *cuda = tb_cuda_create(&error);
     assert_non_null(cuda);
     assert_int_equal(fake.retained, 1);
-    assert_int_equal(fake.modules, 2);
+    assert_int_equal(fake.modules, 3);
     assert_int_equal(fake.depth, 0);
-    assert_int_equal(fake.loaded_functions, 4);
+    assert_int_equal(fake.loaded_functions, 6);
     assert_int_equal(fake.max_dynamic, 232448 - 1024);
     assert_int_equal(fake.wide_clusters, 1);
     assert_string_equal(tb_cuda_device_name(cuda), "Fake GPU (sm_90)");
@@ -127,12 +129,12 @@ static void creation(void **state)
     cuda = tb_cuda_create(&error);
     assert_non_null(cuda);
     assert_int_equal(fake.retained, 0);
-    assert_int_equal(fake.modules, 1); /* the large one is not for it, */
+    assert_int_equal(fake.modules, 2); /* that for clusters is not for it, */
     assert_int_equal(fake.wide_clusters, 0);
     tb_cuda_destroy(cuda);
     nothing_left();
 
-    fake_reset(); /* nor for one with clusters but little shared memory */
+    fake_reset(); /* nor are the large ones for one with clusters but little shared memory */
     fake.major = 12;
     fake.shared_optin = 101376;
     cuda = tb_cuda_create(&error);
