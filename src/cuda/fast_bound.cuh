@@ -118,21 +118,22 @@ TB_DEV float tb_wanted_mass(float estimate, float p)
 
 /* The bound by a histogram of the groups' maxima over [least, maximum]; -inf where too little reaches
  * `least`, inf where the row has more to keep than the lists hold. wanted: mass in units of the maximum's
- * weight, or infinity; k: tokens, or TB_OFF. A row has two tries. By all that seek.
+ * weight, or infinity; k: tokens, or TB_OFF. A row has two attempts. By all that seek.
  *
  * What reaches a value is more than the maxima that do: groups hold several great tokens, above all where
  * frequent tokens lie together. So for a mass each group counts by its sum, in sixteenths of its maximum's
  * weight, which is a little more than what of it will reach the bound: `wanted` has a margin for that, and
  * the bound lets TB_FEWEST groups pass, since of very few such sums may be far more. */
-template <int C, int NT, int TRY, class S>
-static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float least, float c, int maxima,
-                                                           int32_t k, float wanted, int group_shift)
+template <int C, int NT, class S>
+static __device__ __noinline__ float tb_bound_by_histogram(int attempt, float maximum, float least, float c,
+                                                           int maxima, int32_t k, float wanted,
+                                                           int group_shift)
 {
     S &s = *(S *)tb_fast_bytes;
     constexpr int SEEKERS = NT - 32;
     const int tid = tb_seeker(), lane = tid & 31;
     const float bins = 255.0f / fmaxf(maximum - least, 1e-20f);
-    if (TRY) {
+    if (attempt) {
         for (int i = tid; i < 256; i += SEEKERS) s.group_count[i] = 0;
         tb_seek_barrier<NT>();
     }
@@ -152,9 +153,9 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
                                       both(right.z, right.w));
 #pragma unroll 1
         for (int to = tid >> 5; to < C; to += SEEKERS / 32)
-            tb_mail_16(&s.histogram[TRY][blockIdx.x % C][lane], to, word, &s.mail_histogram[TRY]);
-        tb_mail_await(&s.mail_histogram[TRY]);
-        const uint32_t *counts = (const uint32_t *)s.histogram[TRY];
+            tb_mail_16(&s.histogram[attempt][blockIdx.x % C][lane], to, word, &s.mail_histogram[attempt]);
+        tb_mail_await(&s.mail_histogram[attempt]);
+        const uint32_t *counts = (const uint32_t *)s.histogram[attempt];
         uint32_t even = 0, odd = 0;
         if (tid < 128) {
 #pragma unroll
@@ -202,11 +203,11 @@ static __device__ __noinline__ float tb_bound_by_histogram(float maximum, float 
         const float mass_all = __shfl_sync(TB_WHOLE_WARP, mass_end, 31);
         if (hit == 256 && mass_all >= wanted) hit = 255;
         /* too little is promised: take many, and see */
-        if (TRY && hit == 256 && k == TB_OFF) hit = full;
+        if (attempt && hit == 256 && k == TB_OFF) hit = full;
         /* The greatest n tokens have at most n / m times the mass of the greatest m. Of the latter the
          * groups' maxima have about the mass, and the number, that they show here: may the lists hold enough?
          */
-        const bool hopeless = hit == 256 && !TRY && k == TB_OFF &&
+        const bool hopeless = hit == 256 && !attempt && k == TB_OFF &&
                               mass_all * (1.25f * TB_PARTS * S::CAPACITY) <
                                   wanted * (float)__shfl_sync(TB_WHOLE_WARP, before, 31);
         if (lane == 0)

@@ -316,7 +316,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
                 bound = LAW_INF;
             } else if (p_whole) { /* first by what is greater than that, which most rows do with */
                 least = fmaxf(least, bound_w);
-                bound = tb_bound_by_histogram<C, NT, 0, S>(maximum, least, c, maxima, k, wanted, group_shift);
+                bound = tb_bound_by_histogram<C, NT, S>(0, maximum, least, c, maxima, k, wanted, group_shift);
                 if (bound == -LAW_INF) least = fmaxf(tb_least_value(maximum, c, fmaxf(share, 1.0f)), bound_w);
             } else {
                 if (k > 300) least -= (maximum - least) * 0.6f;
@@ -324,7 +324,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
                 bound = -LAW_INF;
             }
             if (bound == -LAW_INF)
-                bound = tb_bound_by_histogram<C, NT, 1, S>(maximum, least, c, maxima, k, wanted, group_shift);
+                bound = tb_bound_by_histogram<C, NT, S>(1, maximum, least, c, maxima, k, wanted, group_shift);
             if (bound == -LAW_INF) bound = bound_w > TB_LEAST ? bound_w : least;
         } else if (!all) {
             /* where all folds reach it there are mostly many more tokens than the lists hold */

@@ -204,23 +204,25 @@ TB_DEV void tb_whole_write_ids(const R &r, int32_t *ids, int64_t capacity, const
         ids[i] = -1;
 }
 
-/* The greatest tokens of a set, the last output of its row; up to `top_count` of them, which is at most
- * TB_PICK_MOST. Their ids are gathered in the output, from where each block makes its list. */
+/* Where the ids of a row's greatest tokens are gathered: in the output. */
+TB_DEV int32_t *tb_whole_top(const tombola_call &call, int64_t index)
+{
+    return (call.top_ids ? call.top_ids : (int32_t *)call.top_logprobs) + index * call.top_count;
+}
+
+/* The greatest tokens, the last output of their row; up to `top_count` of them, which is at most
+ * TB_PICK_MOST, whose ids lie in the output. From there each block makes its list. */
 template <class R>
 TB_DEV void tb_whole_write_top(R &r, const tombola_call &call, int64_t index, int64_t start,
-                               const tb_whole_set &set)
+                               const tb_whole_set &top, uint64_t mass)
 {
-    tb_whole_set top = set;
-    tb_whole_select(r, true, (uint32_t)call.top_count, TB_NO_TARGET, false, &top);
-    const uint4 *counts = tb_whole_measure(r, &top, TB_COUNT_ONLY);
-    int32_t *ids = (call.top_ids ? call.top_ids : (int32_t *)call.top_logprobs) + index * call.top_count;
-    tb_whole_write_ids(r, ids, call.top_count, top, counts);
+    const int32_t *ids = tb_whole_top(call, index);
     tb_team_barrier(r.team);
     uint64_t *list = ((tb_pick_shared *)r.keep)->place;
     const char *data = (const char *)call.data + (size_t)start * R::bytes;
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < top.count; i += TB_WHOLE_THREADS) {
-        const uint32_t id = (uint32_t)((volatile int32_t *)ids)[i];
+        const uint32_t id = (uint32_t)((const volatile int32_t *)ids)[i];
         const uint32_t bits =
             R::bytes == 4 ? ((const uint32_t *)data)[id] : (uint32_t)((const uint16_t *)data)[id];
         float x = R::dtype == TOMBOLA_F32   ? law_float(bits)
@@ -233,7 +235,7 @@ TB_DEV void tb_whole_write_top(R &r, const tombola_call &call, int64_t index, in
     tb_pick_row p = tb_whole_take(r, top.count, tb_place_key(top.floor));
     p.weigher = r.weigher;
     p.by_index = true;
-    tb_pick_write_top(p, call, index, top.count, set.mass);
+    tb_pick_write_top(p, call, index, top.count, mass);
 }
 
 #endif

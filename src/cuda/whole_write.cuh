@@ -138,12 +138,12 @@ TB_DEV void tb_whole_write_void(const R &r, const tombola_call &call, int64_t in
     tb_fill_row(call.top_logprobs, index, call.top_count, law_float(LAW_NAN_BITS));
 }
 
-/* The row's chain, on the row in shared memory. `measure`: mass or count of what stays will be needed. */
+/* A chain, on the row in shared memory. `measure`: mass or count of what stays will be needed. */
 template <class R>
-TB_DEV void tb_whole_run_chain(R &r, const tombola_call &call, bool measure, tb_whole_set *set)
+TB_DEV void tb_whole_run_chain(R &r, const tb_whole_chain &chain, bool by_index, bool measure,
+                               tb_whole_set *set)
 {
-    const tb_whole_chain chain = r.s->chain;
-    const bool by_index = call.ties == TOMBOLA_TIES_INDEX, p_on = chain.p < 1.0f;
+    const bool p_on = chain.p < 1.0f;
     bool greedy = chain.temperature != 1.0f && !tb_set_temperature(&r.weigher, chain.temperature);
     /* first what stands before top_p, which is everything where there is none; then top_p and the rest */
 #pragma unroll 1
@@ -215,37 +215,51 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
         return;
     const bool top = TOP && tb_wants_top(&call);
     const bool weigh = call.probabilities || call.kept_mass || call.total_mass || (top && call.top_logprobs);
-    if (call.step_count) tb_whole_run_chain(r, call, weigh || call.kept_count, &set);
-    bool stored = false;
-    const uint4 *counts = NULL;
-    if (ids || (!set.measured && (weigh || call.kept_count))) {
-        /* softmax alone: what is written is made from the ratios, once */
-        stored = R::dtype == TOMBOLA_F32 && r.weigher.plain && r.weigher.scale >= TB_LEAST_SCALE &&
-                 !(status & TOMBOLA_ROW_NAN) && set.floor == all && call.probabilities &&
-                 !call.masked_logits && !ids && !call.kept_count && !top;
-        counts = tb_whole_measure(r, &set,
-                                  stored                   ? TB_WEIGH_AND_STORE
-                                  : weigh && !set.measured ? TB_WEIGH
-                                                           : TB_COUNT_ONLY);
-    }
-    if (writes) {
-        if (call.status) call.status[index] = status;
-        if (call.kept_count) call.kept_count[index] = (int32_t)set.count;
-        if (call.kept_mass) call.kept_mass[index] = set.mass;
-        if (call.total_mass) call.total_mass[index] = set.mass; /* the plan: without filters only */
-    }
-    if (ids)
-        tb_whole_write_ids(r, call.kept_ids + index * call.kept_capacity, call.kept_capacity, set, counts);
-    if (!top) tb_whole_arrive(r);
     char *masked = call.masked_logits ? tb_masked_row(call, index, start) : NULL;
     float *out = call.probabilities ? call.probabilities + index * call.probabilities_stride : NULL;
-    if (!TOP && call.step_count && r.s->fill && r.s->few) {
-        tb_whole_write_few(r, masked, out, set);
-    } else {
-        if (masked) tb_whole_write_masked(r, masked, set);
-        if (out) tb_whole_write_probabilities(r, out, set, stored);
+    tb_whole_chain chain = r.s->chain;
+    uint64_t mass = 0;
+    /* what the chain keeps, and then of that the greatest tokens, if they are wanted: by the same code */
+#pragma unroll 1
+    for (bool first = true;; first = false) {
+        if (!first || call.step_count)
+            tb_whole_run_chain(r, chain, !first || call.ties == TOMBOLA_TIES_INDEX,
+                               first && (weigh || call.kept_count), &set);
+        bool stored = false;
+        const uint4 *counts = NULL;
+        if (!first || ids || (!set.measured && (weigh || call.kept_count))) {
+            /* softmax alone: what is written is made from the ratios, once */
+            stored = R::dtype == TOMBOLA_F32 && r.weigher.plain && r.weigher.scale >= TB_LEAST_SCALE &&
+                     !(status & TOMBOLA_ROW_NAN) && set.floor == all && call.probabilities &&
+                     !call.masked_logits && !ids && !call.kept_count && !top;
+            counts = tb_whole_measure(r, &set,
+                                      stored                            ? TB_WEIGH_AND_STORE
+                                      : first && weigh && !set.measured ? TB_WEIGH
+                                                                        : TB_COUNT_ONLY);
+        }
+        if (first && writes) {
+            if (call.status) call.status[index] = status;
+            if (call.kept_count) call.kept_count[index] = (int32_t)set.count;
+            if (call.kept_mass) call.kept_mass[index] = set.mass;
+            if (call.total_mass) call.total_mass[index] = set.mass; /* the plan: without filters only */
+        }
+        if (!first || ids)
+            tb_whole_write_ids(r,
+                               first ? call.kept_ids + index * call.kept_capacity : tb_whole_top(call, index),
+                               first ? call.kept_capacity : call.top_count, set, counts);
+        if (!first) break;
+        if (!top) tb_whole_arrive(r);
+        if (!TOP && call.step_count && r.s->fill && r.s->few) {
+            tb_whole_write_few(r, masked, out, set);
+        } else {
+            if (masked) tb_whole_write_masked(r, masked, set);
+            if (out) tb_whole_write_probabilities(r, out, set, stored);
+        }
+        if (!top) break;
+        mass = set.mass;
+        chain = {(uint32_t)call.top_count, TB_NO_COUNT, 0.0f, 0.0f, 1.0f, 1.0f, false};
     }
-    if (top) tb_whole_write_top(r, call, index, start, set);
+    if (top) tb_whole_write_top(r, call, index, start, set, mass);
     tb_whole_wait(r); /* nobody leaves whose shared memory is being read */
 }
 
