@@ -247,14 +247,7 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
             each_piece(take);
             if (__any_sync(TB_WHOLE_WARP, law_isnan(top))) {
                 status = TOMBOLA_ROW_NAN;
-                each_piece([&](uint4 *piece, uint32_t groups) {
-#pragma unroll 1
-                    for (uint32_t j = 0; j < groups; j++) {
-                        uint4 v[1] = {piece[j * 32]};
-                        tb_drop_nan<dtype, 1>(v);
-                        piece[j * 32] = v[0];
-                    }
-                });
+                each_piece([](uint4 *piece, uint32_t groups) { drop_nan(piece, groups); });
                 tb_writes_before_copies();
                 top = -LAW_INF;
                 each_piece(take);
@@ -266,6 +259,16 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
                           &s.mail_maximum[at]);
             __syncwarp();
             if (lane == 0) tb_mail_arrive(&s.decided[at]); /* the part is as it will be weighed */
+        }
+    }
+
+    static TB_MEMBER void drop_nan(uint4 *part, uint32_t groups)
+    {
+#pragma unroll 1
+        for (uint32_t j = 0; j < groups; j++) {
+            uint4 v[1] = {part[j * 32]};
+            tb_drop_nan<dtype, 1>(v);
+            part[j * 32] = v[0];
         }
     }
 

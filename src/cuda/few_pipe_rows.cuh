@@ -38,12 +38,7 @@ template <int dtype, int C, class S> struct tb_few_rows : tb_pipe_rows<dtype, C,
             float top = tb_max_nan(-LAW_INF, P::greatest_of(piece, groups));
             if (__any_sync(TB_WHOLE_WARP, law_isnan(top))) {
                 status |= TOMBOLA_ROW_NAN;
-#pragma unroll 1
-                for (uint32_t j = 0; j < groups; j++) {
-                    uint4 v[1] = {piece[j * 32]};
-                    tb_drop_nan<dtype, 1>(v);
-                    piece[j * 32] = v[0];
-                }
+                P::drop_nan(piece, groups);
                 tb_writes_before_copies();
                 top = P::greatest_of(piece, groups);
             }
