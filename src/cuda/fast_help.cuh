@@ -68,17 +68,19 @@ template <int C, class S> TB_DEV void tb_stream_help(const tb_cuda_params &param
     if (lane == 0) tb_tell(&s.told);
     __syncwarp();
     const tb_stream_rule rule = s.rule;
-    if (rule.k > TB_FOLD_K || s.chain.greedy) return;
-    tb_told_wait(&s.told_folds);
-    tb_mail_await(&s.mail_first);
-    uint32_t status;
-    const float maximum = law_key_value(tb_greatest(s, &status)), c = s.chain.scale,
-                bound_w = tb_least_of(rule.w, maximum, c),
-                bound = fmaxf(bound_w, tb_bound_by_folds(s, (uint32_t)rule.k));
-    if (lane == 0) {
-        tb_tell_bound(s, bound, bound_w, maximum, c);
-        tb_tell(&s.told_bound);
+    if (rule.k <= TB_FOLD_K && !s.chain.greedy) {
+        tb_told_wait(&s.told_folds);
+        tb_mail_await(&s.mail_first);
+        uint32_t status;
+        const float maximum = law_key_value(tb_greatest(s, &status)), c = s.chain.scale,
+                    bound_w = tb_least_of(rule.w, maximum, c),
+                    bound = fmaxf(bound_w, tb_bound_by_folds(s, (uint32_t)rule.k));
+        if (lane == 0) tb_tell_bound(s, bound, bound_w, maximum, c);
     }
+    __syncwarp();
+    /* In any case: the warp is done with what the block holds, which a row that is left overwrites. Its other
+     * warps do not wait for this one's end by a barrier of all, which racecheck takes for a deadlock. */
+    if (lane == 0) tb_tell(&s.told_bound);
 }
 
 #endif

@@ -34,10 +34,14 @@
 #define TB_WHOLE_PIPE_C16_BYTES 18432
 #define TB_WHOLE_PIPE_WRITERS 4 /* warps that write */
 
-#define TB_FEW_PIPE_C2_BYTES 29312 /* of few kept tokens, likewise */
-#define TB_FEW_PIPE_C4_BYTES 30208
-#define TB_FEW_PIPE_C8_BYTES 34816
+#define TB_FEW_PIPE_C2_BYTES 29824 /* of few kept tokens, likewise */
+#define TB_FEW_PIPE_C4_BYTES 30720
+#define TB_FEW_PIPE_C8_BYTES 35328
 #define TB_FEW_PIPE_FINISHERS 5 /* warps: one that mails, two that cut, two that fill the output */
 #define TB_FEW_PIPE_MOST_K 64
+
+#define TB_FEW_DRAW_C2_BYTES 38656 /* of draws from few tokens, likewise */
+#define TB_FEW_DRAW_C8_BYTES 35840
+#define TB_FEW_DRAWERS(blocks) ((blocks) > 4 ? 1 : 2) /* warps that draw */
 
 #endif

@@ -138,13 +138,13 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                 int shift = max(least_shift, spread - 8);
                 if (tid == 0) s.pushed = 0;
                 if (tid < W::ROW_PIECES) s.drop_high[tid] = s.drop_low[tid] = s.drop_count[tid] = 0;
-                __syncthreads();
+                W::barrier();
                 W::look(low, limited ? high : -LAW_INF, collect, words);
                 uint4 bin = make_uint4(0, 0, 0, 0);
                 uint32_t in_list = 0, before_bin = 0;
                 uint64_t in_list_mass = 0, mass_before_bin = 0;
                 bool good = false;
-                if (C == 1 || collect) __syncthreads();
+                if (C == 1 || collect) W::barrier();
                 /* once all words have come the other blocks are done with the list before this one */
                 if (lists && collect) W::await_all(words);
                 if (collect) {
@@ -181,7 +181,7 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                     in_list = sums.all;
                     in_list_mass = sums.mass_all;
                 } else {
-                    __syncthreads();
+                    W::barrier();
                 }
                 mass = s.sums.mass;
                 target = s.sums.target;
@@ -285,7 +285,7 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                 listed = false;
                 W::look(floor_x, -LAW_INF, false, words);
                 word = W::receive(words++);
-                __syncthreads();
+                W::barrier();
             }
             if (floor_x > bracket.low || last != TB_LAST_INDEX) {
                 if (listed) { /* every block knows what is dropped */
@@ -297,7 +297,7 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                         atomicAdd(&s.drop_low[piece], l);
                         atomicAdd(&s.drop_count[piece], 1u);
                     });
-                    __syncthreads();
+                    W::barrier();
                     if (tid < W::ROW_PIECES) {
                         uint4 &piece = s.word[(words - 1) & 1].piece[tid];
                         const uint64_t left =
@@ -305,7 +305,7 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                         piece = make_uint4((uint32_t)left, (uint32_t)(left >> 32),
                                            piece.z - s.drop_count[tid], 0);
                     }
-                    __syncthreads();
+                    W::barrier();
                 } else {
                     /* a lane for each of the warp's pieces and each block that hears of it */
                     const int i = lane / C, to = lane % C;
@@ -342,7 +342,7 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                 if (phase == 1) W::locate(word, kept_mass);
                 if (lane == 0) s.kept_mass = kept_mass, s.kept = kept;
             }
-            __syncthreads();
+            W::barrier();
             kept_mass = s.kept_mass;
         }
 
@@ -412,7 +412,7 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
             s.seek_least = known.seek_least;
             s.spread = known.spread;
         }
-        __syncthreads();
+        W::barrier();
         serve(params, row);
     }
 };

@@ -94,7 +94,7 @@ struct tb_wide_draw : tb_wide_search<dtype, C, NT, U, CAP, STAGE> {
             const uint64_t sum = tb_warp_sum64(all);
             if (lane == 0) sums[j] = sum;
         }
-        __syncthreads();
+        W::barrier();
 #pragma unroll 1
         for (int j0 = 0; j0 < c.loads; j0 += 32) {
             const uint64_t mine = j0 + lane < c.loads ? sums[j0 + lane] : 0, upto = tb_warp_scan64(mine);

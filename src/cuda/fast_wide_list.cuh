@@ -49,7 +49,7 @@ struct tb_wide_list : tb_wide<dtype, C, NT, U, CAP, STAGE> {
     {
         shared &s = W::all();
         if (C == 1)
-            __syncthreads();
+            W::barrier();
         else
             tb_mail_await(&s.mail_list, turn & 1);
         bool good = true;
@@ -96,7 +96,7 @@ struct tb_wide_list : tb_wide<dtype, C, NT, U, CAP, STAGE> {
             atomicAdd(&s.bin[1][bin], h);
             atomicAdd(&s.bin[2][bin], l);
         });
-        __syncthreads();
+        W::barrier();
         if (threadIdx.x >= TB_WIDE_BINS) return make_uint4(0, 0, 0, 0);
         uint32_t *const bin = &s.bin[0][threadIdx.x];
         const uint64_t mass = tb_join(bin[TB_WIDE_BINS], bin[2 * TB_WIDE_BINS]);
@@ -118,7 +118,7 @@ struct tb_wide_list : tb_wide<dtype, C, NT, U, CAP, STAGE> {
             s.found = found;
         }
         if (threadIdx.x == 0) s.pushed = 0; /* for last_kept() */
-        __syncthreads();
+        W::barrier();
         return s.found;
     }
 
@@ -139,7 +139,7 @@ struct tb_wide_list : tb_wide<dtype, C, NT, U, CAP, STAGE> {
             s.all[tb_shared_add(&s.pushed, 1)] =
                 make_uint4((uint32_t)at, (uint32_t)(at >> 32), (uint32_t)mass, (uint32_t)(mass >> 32));
         });
-        __syncthreads();
+        W::barrier();
         const uint32_t n = s.pushed, lane = tb_lane();
         const uint64_t mine = (uint64_t)s.all[lane].y << 32 | s.all[lane].x;
 #pragma unroll 1

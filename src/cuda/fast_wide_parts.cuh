@@ -148,6 +148,12 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
 
     static constexpr int SAMPLE = 8192 / width; /* vectors */
 
+    /* Of the block, but for a helping warp, which is done. */
+    static TB_MEMBER void barrier()
+    {
+        tb_reader_barrier<NT, STAGED>();
+    }
+
     /* What all warps say in an exchange: of each piece, and besides. */
     struct words {
         uint4 piece[ROW_PIECES]; /* mass, count, count in the bracket */
@@ -250,17 +256,17 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
 
     static TB_MEMBER const words *receive(uint32_t turn)
     {
-        if (C == 1) __syncthreads();
+        if (C == 1) barrier();
         return await(turn);
     }
 
     /* An exchange of a word of each warp, for all threads. */
     static __device__ __noinline__ const words *say(uint32_t turn, uint4 a)
     {
-        __syncthreads(); /* what came before has been read */
+        barrier(); /* what came before has been read */
         send(turn, a, false);
         const words *word = receive(turn);
-        __syncthreads();
+        barrier();
         return word;
     }
 
@@ -273,7 +279,7 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
         constexpr int SHARE = TB_WIDE_BINS / C;
         const int tid = (int)threadIdx.x;
         uint4 x = make_uint4(0, 0, 0, 0);
-        __syncthreads();
+        barrier();
         if (tid < TB_WIDE_BINS) {
             x = make_uint4(s.bin[0][tid], s.bin[1][tid], s.bin[2][tid], s.bin[3][tid]);
             s.bin[0][tid] = s.bin[1][tid] = s.bin[2][tid] = s.bin[3][tid] = 0;
@@ -544,7 +550,7 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
         }
         if (lane == 31 && warp < TB_WIDE_BINS / 32)
             s.part[warp] = make_uint4(n_upto, 0, (uint32_t)m_upto, (uint32_t)((uint64_t)m_upto >> 32));
-        __syncthreads();
+        barrier();
         uint32_t n_sum = 0;
         T m_sum = 0;
         *n_before = n_upto - n;

@@ -58,7 +58,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
         }
         if (tid < 8) s.mark[tid] = tid == MARK_LOW || tid == MARK_FIRST || tid == MARK_LEAST ? ~0u : 0u;
         tb_copies_wait();
-        __syncthreads();
+        W::barrier();
         auto each_value = [&](auto f) {
 #pragma unroll 1
             for (int j = 0; j < EACH; j++) {
@@ -74,7 +74,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
             each_value([&](float x) { key = x >= bottom ? min(key, law_key(x)) : key; });
             key = tb_warp_min(key);
             if (lane == 0) atomicMin(&s.mark[MARK_LEAST], key);
-            __syncthreads();
+            W::barrier();
             least = law_key_value(min(s.mark[MARK_LEAST], law_key(top)));
         }
         const float maximum = s.maximum, scale = s.scale;
@@ -93,7 +93,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
 #pragma unroll
         for (int d = 1; d < 32; d *= 2) rest += __shfl_xor_sync(TB_WHOLE_WARP, rest, d);
         if (lane == 0) s.rest[warp] = rest;
-        __syncthreads();
+        W::barrier();
         auto edge = [&](uint32_t i) { return i ? fmaxf(bottom, top - (float)i * step) + 0.0f : top; };
         auto weight = [&](int bin) {
             return tb_ex2(fminf((top - ((float)bin + 0.5f) * step - maximum) * scale, 0.0f));
@@ -120,7 +120,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
             if (lane == 31) s.part[warp] = make_uint4(n_upto, 0, law_bits(m_upto), law_bits(q_upto));
             n = n_upto - n, m = m_upto - m, q = q_upto - q;
         }
-        __syncthreads();
+        W::barrier();
         uint32_t tokens = 0;
         float m_all = 0.0f, q_all = 0.0f;
 #pragma unroll 1
@@ -185,7 +185,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
                 high = tb_warp_max(high);
                 if (lane == 0) atomicMin(&s.mark[MARK_LOW], low), atomicMax(&s.mark[MARK_HIGH], high);
             }
-            __syncthreads();
+            W::barrier();
             from = min(s.mark[MARK_LOW], BINS + 1u);
             to = min(s.mark[MARK_HIGH], BINS - 1u);
             if (from <= to) from = to + 1;
@@ -193,9 +193,9 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
             if ((float)upto * each <= 0.6f * room) to = 0; /* all of them fit the lists */
             close = (float)(upto - (to ? bins[to - 1] : 0u)) * each <= 0.9f * room;
             if (close || z < 3.5f) break;
-            __syncthreads();
+            W::barrier();
             if (tid == 0) s.mark[MARK_LOW] = ~0u, s.mark[MARK_HIGH] = 0;
-            __syncthreads();
+            W::barrier();
         }
         tb_wide_bracket out = {from <= BINS       ? edge(from)
                                : k != TB_NO_LIMIT ? bottom
@@ -210,11 +210,11 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
             first = tb_warp_min(first);
             last = tb_warp_max(last);
             if (lane == 0) atomicMin(&s.mark[MARK_FIRST], first), atomicMax(&s.mark[MARK_LAST], last);
-            __syncthreads();
+            W::barrier();
             if (s.mark[MARK_FIRST] == s.mark[MARK_LAST])
                 out.low = out.high = law_key_value(s.mark[MARK_LAST]);
         }
-        __syncthreads();
+        W::barrier();
         if (tid < TB_WIDE_BINS)
 #pragma unroll
             for (int i = 0; i < 4; i++) bins[tid * 4 + i] = 0;
@@ -294,7 +294,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
                 for (int e = 0; e < width; e++) tb_wide_count(x[e], lowest, top, &bins[at[e]]);
             });
         }
-        __syncthreads();
+        W::barrier();
         /* of 16 bits; what does not fit only makes the guess worse */
         uint32_t pair = 0;
         if (tid < TB_WIDE_BINS) {
@@ -302,7 +302,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
             bins[tid * 2] = bins[tid * 2 + 1] = 0;
             bins[BINS + tid] = pair;
         }
-        __syncthreads();
+        W::barrier();
 #pragma unroll 1
         for (int i = tid; i < C * BINS / 8; i += NT)
             tb_mail_16(&s.counts[W::block()][i % (BINS / 8)], i / (BINS / 8),
@@ -334,7 +334,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
             if (lane == 31) s.part[warp] = make_uint4(n_upto, 0, law_bits(m_upto), 0);
             n = n_upto - n, m = m_upto - m;
         }
-        __syncthreads();
+        W::barrier();
         if (tid < TB_WIDE_BINS) {
 #pragma unroll 1
             for (int i = 0; i < warp; i++) {
@@ -358,13 +358,13 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
             high = tb_warp_max(high);
             if (lane == 0) atomicMin(&s.mark[MARK_LOW], low), atomicMax(&s.mark[MARK_HIGH], high);
         }
-        __syncthreads();
+        W::barrier();
         const uint32_t from = min(s.mark[MARK_LOW], (uint32_t)BINS), to = min(s.mark[MARK_HIGH], from - 1);
         auto edge = [&](uint32_t i) { return fmaxf(bottom, top - depth_of((int)i)) + 0.0f; };
         tb_wide_bracket out = {from < (uint32_t)BINS || k == TB_NO_LIMIT ? edge(from) : bottom,
                                to ? edge(to) : top};
         const uint32_t between = bins[from - 1] - (to ? bins[to - 1] : 0u);
-        __syncthreads();
+        W::barrier();
         if (tid < TB_WIDE_BINS) bins[tid] = bins[tid + TB_WIDE_BINS] = bins[BINS + tid] = 0;
         if (between <= s.limit || out.low >= out.high) return out;
         /* too many for a list, if they lie together: one value only, as far as some of them tell? */
@@ -494,7 +494,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
                                        (int)threadIdx.x};
                 s.found = found;
             }
-            __syncthreads();
+            W::barrier();
             const tb_wide_found found = s.found;
             low = found.low;
             high = found.high;

@@ -26,8 +26,7 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
     typedef tb_few_pipe_shared<dtype, C> S;
     typedef tb_few_search<dtype, C> P;
     static constexpr uint32_t width = P::width, bytes = 16 / width;
-    using P::known_row, P::least_key, P::probabilities, P::search, P::weigher_of, P::write_token,
-        P::write_words;
+    using P::known_row, P::list_chunk, P::search, P::weigher_of, P::write_token, P::write_words;
     using P::lane, P::params, P::rank, P::rows, P::s, P::warp;
 
     /* By all lanes: what of row i the warp shares is given back. */
@@ -82,124 +81,6 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
         }
     }
 
-    /* ---- a warp that looks: the maxima of its parts, told to all blocks ---- */
-    TB_MEMBER void look(uint32_t looker)
-    {
-        for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; P::go_on(turn)) {
-            const uint32_t at = turn.row % TB_PIPE_RING;
-            const tb_pipe_row &row = P::row_at(&s.placed, turn.row);
-            tb_wait_here(&s.filled[looker][turn.place], turn.filling & 1);
-            const uint32_t groups = P::groups_of(looker * P::CHUNKS, row.share, row.slice.end, P::CHUNKS);
-            uint4 *const piece = P::room_of(turn) + row.share * P::CHUNKS * looker + lane;
-            uint32_t status = 0;
-            if (probabilities() && any_negative(piece, groups, row, looker)) status = TOMBOLA_ROW_NEGATIVE;
-            float top = tb_max_nan(-LAW_INF, P::greatest_of(piece, groups));
-            if (__any_sync(TB_WHOLE_WARP, law_isnan(top))) {
-                status |= TOMBOLA_ROW_NAN;
-#pragma unroll 1
-                for (uint32_t j = 0; j < groups; j++) {
-                    uint4 v[1] = {piece[j * 32]};
-                    tb_drop_nan<dtype, 1>(v);
-                    piece[j * 32] = v[0];
-                }
-                tb_writes_before_copies();
-                top = P::greatest_of(piece, groups);
-            }
-            uint32_t key = law_key(top);
-#pragma unroll
-            for (int d = 1; d < 32 / S::GROUPS; d *= 2)
-                key = max(key, __shfl_xor_sync(TB_WHOLE_WARP, key, d));
-            const uint32_t all = rank * TB_PIPE_LOOKERS + looker, part = lane / C; /* C * GROUPS is 32 */
-            key = __shfl_sync(TB_WHOLE_WARP, key, part * (32 / S::GROUPS));
-            if (looker == 0 && lane == 0)
-                tb_mail_expect(&s.mail_maximum[at], (TB_FEW_PIPE_PARTS + S::LOOKS) * 4);
-            tb_mail_4(&s.maximum[at][all * S::GROUPS + part], lane % C, key, &s.mail_maximum[at]);
-            if (lane < C) tb_mail_4(&s.looked[at][all], lane, status, &s.mail_maximum[at]);
-            __syncwarp();
-            if (lane == 0) tb_mail_arrive(&s.decided[at]); /* the part is as it will be listed */
-        }
-    }
-
-    /* Whether an element of the row is less than 0; few vectors have a sign bit at all. What lies around the
-     * row is -inf. */
-    TB_MEMBER bool any_negative(const uint4 *piece, uint32_t groups, const tb_pipe_row &row, uint32_t looker)
-    {
-        uint32_t signs = 0;
-#pragma unroll 4
-        for (uint32_t j = 0; j < groups; j++) {
-            const uint4 v = piece[j * 32];
-            signs |= v.x | v.y | v.z | v.w;
-        }
-        if (!__any_sync(TB_WHOLE_WARP, signs & (bytes == 4 ? 0x80000000u : 0x80008000u))) return false;
-        const uint32_t first = row.share * (rank * TB_PIPE_WARPS + looker * P::CHUNKS) + lane;
-        bool negative = false;
-#pragma unroll 1
-        for (uint32_t j = 0; j < groups; j++) {
-            const uint4 v = piece[j * 32];
-#pragma unroll
-            for (uint32_t e = 0; e < width; e++)
-                negative |= tb_element<dtype>(v, (int)e) < 0.0f &&
-                            (first + j * 32) * width + e - row.slice.shift < row.slice.length;
-        }
-        return __any_sync(TB_WHOLE_WARP, negative);
-    }
-
-    /* ---- the warp that decides from which value on tokens are listed ---- */
-    TB_MEMBER void decide()
-    {
-        for (uint32_t i = 0; i < rows; i++) {
-            const uint32_t at = i % TB_PIPE_RING;
-            tb_wait_row(&s.known, i);
-            const tb_few_row &row = known_row(i);
-            tb_wait_here(&s.mail_maximum[at], i / TB_PIPE_RING & 1);
-            const uint4 said = *(const uint4 *)&s.maximum[at][lane * 4];
-            const uint32_t keys[4] = {said.x, said.y, said.z, said.w};
-            uint32_t status = 0;
-#pragma unroll
-            for (int k = 0; k < (S::LOOKS + 31) / 32; k++) status |= s.looked[at][(k * 32 + lane) % S::LOOKS];
-            status = tb_warp_or(status);
-            const uint32_t greatest = tb_warp_max(max(max(said.x, said.y), max(said.z, said.w))),
-                           least = greatest == TB_KEY_POS_INF ? greatest : least_key(), k = row.k;
-            tb_few_kind kind = k <= TB_FEW_PIPE_PARTS / 2 ? TB_FEW_LISTED : TB_FEW_SEARCHED;
-            uint32_t bound = least;
-            if (row.bad || greatest < least)
-                kind = TB_FEW_VOID, status = row.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY;
-            else if (greatest == TB_KEY_POS_INF)
-                status |= TOMBOLA_ROW_POS_INF;
-            if (kind == TB_FEW_LISTED) {
-                const uint32_t smallest = tb_warp_min(min(min(said.x, said.y), min(said.z, said.w)));
-                bound = max(bound, reached_by(keys, greatest, smallest, k));
-            }
-            if (lane == 0) {
-                s.verdict[at] = {
-                    bound, greatest,      k,         status,
-                    kind,  row.slice.end, row.share, row.greedy || params.call.ties == TOMBOLA_TIES_INDEX};
-                tb_mail_arrive(&s.decided[at]);
-            }
-        }
-    }
-
-    /* A key that k of the lanes' keys reach, and hardly more: of the greatest one that k reach the first 14
-     * bits, from the first one on in which the greatest and the smallest key differ; two at a time. */
-    static TB_MEMBER uint32_t reached_by(const uint32_t (&key)[4], uint32_t greatest, uint32_t smallest,
-                                         uint32_t k)
-    {
-        int bit = (33 - __clz((int)(greatest ^ smallest))) / 2 * 2;
-        uint32_t found = bit == 32 ? 0 : greatest >> bit << bit;
-#pragma unroll 1
-        for (int digits = 7; digits && bit; digits--) {
-            bit -= 2;
-            const uint32_t a = found | 1u << bit, b = found | 2u << bit, c = found | 3u << bit;
-            uint32_t n = 0; /* three numbers of ten bits */
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                n += (key[i] >= a ? 1u : 0u) + (key[i] >= b ? 1u << 10 : 0u) + (key[i] >= c ? 1u << 20 : 0u);
-            n = tb_warp_sum(n);
-            found |= (n >> 20 >= k ? 3u : (n >> 10 & 1023u) >= k ? 2u : (n & 1023u) >= k ? 1u : 0u) << bit;
-        }
-        return found;
-    }
-
     /* ---- a warp that lists its chunk's tokens ---- */
     TB_MEMBER void weigh()
     {
@@ -213,41 +94,13 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
             const uint4 *chunk = P::room_of(turn) + row.share * warp + lane;
             if (row.kind == TB_FEW_LISTED)
                 list_chunk(chunk, P::groups_of(warp, row.share, row.end), row.share * P::mine() + lane,
-                           known_row(turn.row).slice.shift, law_key_value(row.bound), place);
+                           known_row(turn.row).slice.shift, law_key_value(row.bound), s.own[place],
+                           &s.cursor[place]);
             __syncwarp();
             if (lane == 0) tb_mail_arrive(&s.listed[place]);
             tb_wait_here(&s.outcome[place], parity);
             if (s.searched[place]) counts = search(*this, turn, counts);
             done_with(turn);
-        }
-    }
-
-    TB_MEMBER void list_chunk(const uint4 *chunk, uint32_t groups, uint32_t first, uint32_t shift,
-                              float bound, uint32_t place)
-    {
-        constexpr int U = 4;
-#pragma unroll 1
-        for (uint32_t j0 = 0; j0 < groups; j0 += U) {
-            uint32_t hits = 0;
-#pragma unroll
-            for (int k = 0; k < U; k++) {
-                if (j0 + k >= groups) continue;
-                const uint4 v[1] = {chunk[(j0 + k) * 32]};
-                hits |= (uint32_t)(tb_tile_max<dtype, 1>(v) >= bound) << k;
-            }
-#pragma unroll 1
-            for (; hits; hits &= hits - 1) {
-                const uint32_t vector = (j0 + __ffs((int)hits) - 1) * 32;
-                const uint4 v = chunk[vector];
-#pragma unroll 1
-                for (uint32_t e = 0; e < width; e++) {
-                    const float x = tb_element<dtype>(v, (int)e);
-                    if (!(x >= bound)) continue;
-                    const uint32_t to = atomicAdd(&s.cursor[place], 1u);
-                    if (to >= S::SENT) return; /* they do not do */
-                    s.own[place][to] = tb_place(law_key(x), (first + vector) * width + e - shift);
-                }
-            }
         }
     }
 

@@ -35,6 +35,11 @@ typedef struct __align__(16) tb_few_verdict
 }
 tb_few_verdict;
 
+/* A bin, the tokens in greater ones, and up to it. */
+typedef struct tb_few_bin {
+    uint32_t bin, before, upto;
+} tb_few_bin;
+
 /* Of a row that is searched the tokens greater than the cut and their mass, those equal to it, and of these
  * those of warps before. */
 typedef struct tb_few_tally {
@@ -43,7 +48,8 @@ typedef struct tb_few_tally {
 } tb_few_tally;
 
 template <int dtype, int C> struct tb_few_pipe_shared {
-    static constexpr bool DRAWS = false;
+    typedef tb_few_row row_type;
+    static constexpr bool DRAWS = false, LOGITS = false;
     static constexpr int ROOM = 1;
     static constexpr int WARPS = C * TB_PIPE_WARPS, LOOKS = C * TB_PIPE_LOOKERS;
     static constexpr int GROUPS = TB_FEW_PIPE_PARTS / LOOKS; /* parts of a looker: of 32 / GROUPS lanes */
@@ -58,7 +64,7 @@ template <int dtype, int C> struct tb_few_pipe_shared {
     static constexpr int BOXES = TB_PIPE_SLOTS + 1; /* rows whose lists are on their way, or cut */
     uint64_t sent[BOXES][C][SENT];                  /* all blocks' */
     alignas(16) uint32_t key[CUTTERS][TB_FEW_PIPE_MOST + 4], low[CUTTERS][TB_FEW_PIPE_MOST]; /* of a row */
-    alignas(16) uint32_t bin[TB_FEW_PIPE_BINS], bins[2][C][TB_FEW_PIPE_BINS];
+    alignas(16) uint32_t bin[TB_FEW_PIPE_BINS], part_bin[TB_FEW_PIPE_BINS], bins[2][C][TB_FEW_PIPE_BINS];
     alignas(16) uint4 tail[WARPS]; /* mass, number equal, number greater */
     tb_few_row row[TB_PIPE_KNOWN];
     tb_few_verdict verdict[TB_PIPE_RING];

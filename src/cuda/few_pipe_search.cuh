@@ -6,26 +6,15 @@
 #ifndef TB_CUDA_FEW_PIPE_SEARCH_CUH
 #define TB_CUDA_FEW_PIPE_SEARCH_CUH
 
-#include "few_pipe_parts.cuh"
+#include "few_pipe_rows.cuh"
 
-template <int dtype, int C> struct tb_few_search : tb_pipe_rows<dtype, C, tb_few_pipe_shared<dtype, C>> {
+template <int dtype, int C> struct tb_few_search : tb_few_rows<dtype, C, tb_few_pipe_shared<dtype, C>> {
     typedef tb_few_pipe_shared<dtype, C> S;
-    typedef tb_pipe_rows<dtype, C, S> P;
-    static constexpr uint32_t width = P::width, bytes = 16 / width;
+    typedef tb_few_rows<dtype, C, S> P;
+    static constexpr uint32_t width = P::width, bytes = P::bytes;
+    using P::barrier, P::count_bins, P::element_of, P::probabilities;
     using P::lane, P::params, P::rank, P::s;
 
-    TB_MEMBER bool probabilities() const
-    {
-        return params.call.kind == TOMBOLA_PROBABILITIES;
-    }
-    TB_MEMBER uint32_t least_key() const
-    {
-        return probabilities() ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
-    }
-    TB_MEMBER const tb_few_row &known_row(uint32_t i) const
-    {
-        return s.row[i % TB_PIPE_KNOWN];
-    }
     TB_MEMBER tb_weigher weigher_of(const tb_few_row &row, uint32_t greatest) const
     {
         tb_weigher w = tb_make_weigher(probabilities(), law_key_value(greatest));
@@ -59,11 +48,6 @@ template <int dtype, int C> struct tb_few_search : tb_pipe_rows<dtype, C, tb_few
     }
 
     /* ---- the warps that list: rows with more tokens than lists have room for ---- */
-
-    static TB_MEMBER void barrier() /* of the first TB_PIPE_WARPS warps */
-    {
-        asm volatile("bar.sync 1, %0;" ::"n"(TB_PIPE_WARPS * 32) : "memory");
-    }
 
     /* The cut of one row, and its outputs. `counts` of what was exchanged so far: histograms, tallies. */
     static __device__ __noinline__ uint2 search(tb_few_search p, tb_pipe_turn turn, uint2 counts)
@@ -115,33 +99,6 @@ template <int dtype, int C> struct tb_few_search : tb_pipe_rows<dtype, C, tb_few
         }
         write_found(p, turn, chunk, groups, low, all, counts);
         return counts;
-    }
-
-    /* The chunk's tokens of keys from low to high, of the block: bins of 2^shift keys. */
-    static TB_MEMBER void count_bins(S &s, const uint4 *chunk, uint32_t groups, uint32_t low, uint32_t high,
-                                     uint32_t shift)
-    {
-        if (threadIdx.x < TB_FEW_PIPE_BINS) s.bin[threadIdx.x] = 0;
-        barrier();
-        const float least = law_key_value(low);
-        uint32_t last = 0, run = 0; /* equal values would queue at a bin */
-#pragma unroll 1
-        for (uint32_t j = 0; j < groups; j++) {
-            const uint4 v[1] = {chunk[j * 32]};
-            if (!(tb_tile_max<dtype, 1>(v) >= least)) continue;
-#pragma unroll
-            for (int e = 0; e < (int)width; e++) {
-                const uint32_t key = law_key(tb_element<dtype>(v[0], e)) - low, b = key >> shift;
-                if (key > high - low) continue;
-                if (b != last) {
-                    if (run) atomicAdd(&s.bin[last], run);
-                    last = b, run = 0;
-                }
-                run++;
-            }
-        }
-        if (run) atomicAdd(&s.bin[last], run);
-        barrier();
     }
 
     /* Of the row's tokens those greater than a value and their mass, those equal to it, and of these those of
@@ -231,15 +188,6 @@ template <int dtype, int C> struct tb_few_search : tb_pipe_rows<dtype, C, tb_few
             }
             if (kept) p.write_vector(w, scale, index, v[0], kept, first + j * 32 * width, row.slice.length);
         }
-    }
-
-    /* An element whose number is not known to the compiler. */
-    static TB_MEMBER float element_of(const uint4 &v, int e)
-    {
-        float x = tb_element<dtype>(v, 0);
-#pragma unroll
-        for (int i = 1; i < (int)width; i++) x = i == e ? tb_element<dtype>(v, i) : x;
-        return x;
     }
 
     /* The kept elements of a vector, whose first one is element `first` of the row (or lies before it). */

@@ -53,20 +53,19 @@ extern "C" __global__ void __launch_bounds__(TB_KEPT_THREADS)
                : call.dtype == TOMBOLA_F16 ? tb_f16_value(bits)
                                            : law_float(bits << 16);
     };
-    auto each_value = [&](uint32_t from, uint32_t to,
-                          auto visit) { /* NaN for what is beyond */
+    /* what is beyond is NaN */
+    auto each_value = [&](uint32_t from, uint32_t to, auto visit) {
 #pragma unroll 1
-                                        for (uint32_t i = from + threadIdx.x; i < to;
-                                             i += U * TB_KEPT_THREADS) {
-                                            float x[U];
+        for (uint32_t i = from + threadIdx.x; i < to; i += U * TB_KEPT_THREADS) {
+            float x[U];
 #pragma unroll
-                                            for (int j = 0; j < U; j++) {
-                                                const uint32_t at = i + j * TB_KEPT_THREADS;
-                                                x[j] = at < to ? value(at) : law_float(LAW_NAN_BITS);
-                                            }
+            for (int j = 0; j < U; j++) {
+                const uint32_t at = i + j * TB_KEPT_THREADS;
+                x[j] = at < to ? value(at) : law_float(LAW_NAN_BITS);
+            }
 #pragma unroll
-                                            for (int j = 0; j < U; j++) visit(i + j * TB_KEPT_THREADS, x[j]);
-                                        }
+            for (int j = 0; j < U; j++) visit(i + j * TB_KEPT_THREADS, x[j]);
+        }
     };
     float listed[EACH];
     int32_t id[EACH];

@@ -302,6 +302,7 @@ bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola
 {
     fast_chain chain = read_chain(call);
     if (!fast_serves(call, &chain)) return false;
+    if (tb_add_few_draw(plan, device, call, forced)) return true;
     int choice = FAST_KERNELS;
     const bool flat = flat_serves(call, &chain);
     if (!forced) {

@@ -193,6 +193,7 @@ static void few_rows_get_many_blocks(void **state)
     unsigned before = 1000;
     for (int64_t rows = 1; rows <= 1024; rows *= 2) {
         tombola_call call = call_of(rows, 128256, TOMBOLA_F32, &step, 1);
+        call.ranks = int_output; /* or rows would follow each other */
         tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
         assert_true(plan.launch[0].cluster <= before);
         before = plan.launch[0].cluster;
@@ -521,6 +522,47 @@ static void few_kernels_as_measured(void **state)
     }
 }
 
+/* Draws under a small top_k: the pipelined kernels where they were faster than the streaming ones. What a
+ * top_p takes its part of must be few tokens, too. */
+static void few_draws_as_measured(void **state)
+{
+    (void)state;
+    static const tombola_step steps[] = {{.kind = TOMBOLA_TOP_K, .k = 50},
+                                         {.kind = TOMBOLA_TOP_P, .value = 0.9f},
+                                         {.kind = TOMBOLA_TOP_K, .k = 50}};
+    static const measured without[] = {
+        {8, 128256, TOMBOLA_F32, "tombola_stream_c8_256_f32"},
+        {16, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
+        {32, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
+        {64, 128256, TOMBOLA_F32, "tombola_stream_c2_512_f32"},
+        {128, 128256, TOMBOLA_F32, "tombola_stream_c1_512r_f32"},
+        {256, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
+        {512, 151936, TOMBOLA_F32, "tombola_stream_c1_512_f32"}, /* room for two rows */
+        {512, 128256, TOMBOLA_BF16, "tombola_stream_c1_256_bf16"},
+        {1, 32000, TOMBOLA_F32, "tombola_few_draw_pipe_c2_f32"},
+        {512, 32000, TOMBOLA_F32, "tombola_few_draw_pipe_c2_f32"},
+        {64, 32000, TOMBOLA_BF16, "tombola_few_draw_pipe_c2_bf16"},
+        {128, 32000, TOMBOLA_BF16, "tombola_stream_c1_256_bf16"}, /* sorted rows */
+    };
+    static const measured with[] = {
+        {8, 128256, TOMBOLA_F32, "tombola_stream_c8_256_f32"},
+        {128, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
+        {512, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
+    };
+    for (int i = 0; i < COUNT(without); i++) {
+        tombola_call call = call_measured(&without[i], steps, 1);
+        assert_string_equal(picked(&call), without[i].kernel);
+    }
+    for (int i = 0; i < COUNT(with); i++) {
+        tombola_call call = call_measured(&with[i], steps, 2);
+        assert_string_equal(picked(&call), with[i].kernel);
+        call.steps = steps + 1; /* the top_p first */
+        assert_null(strstr(picked(&call), "few_draw"));
+        call.steps = steps, call.ranks = int_output;
+        assert_null(strstr(picked(&call), "few_draw"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -538,6 +580,7 @@ int main(void)
         cmocka_unit_test(min_p_as_measured),
         cmocka_unit_test(lists_of_many_rows),
         cmocka_unit_test(few_kernels_as_measured),
+        cmocka_unit_test(few_draws_as_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
