@@ -171,17 +171,25 @@ int main(int argc, char **argv)
             options.count = atoll(value);
         else if (!strcmp(argv[first], "--only"))
             only = value;
+        else if (!strcmp(argv[first], "--apart"))
+            gpu.apart = atoi(value) != 0;
         else
             break;
     }
-    if (first >= argc || argv[first][0] == '-') {
+    const bool lists = argc == 2 && !strcmp(argv[1], "--variants");
+    if (!lists && (first >= argc || argv[first][0] == '-')) {
         fprintf(stderr, "usage: gpu_tests [--vectors PACKED] [--threads N] [--seed S] [--count N] [--only "
-                        "VARIANT] SUITE ...\n");
+                        "VARIANT] [--apart 1] SUITE ...\n       gpu_tests --variants\n");
         return 2;
     }
     if (!device_open(reason, sizeof reason)) {
         fprintf(stderr, "SKIPPED: %s\n", reason);
         return 77;
+    }
+    if (lists) {
+        tombola_context_destroy(open_gpu_context(NULL, 1)); /* finds gpu_variants */
+        for (int i = 0; gpu_variants[i]; i++) puts(gpu_variants[i]);
+        return 0;
     }
     gpu.exact_memory = !strcmp(argv[first], "bounded");
     open_variants(only);

@@ -242,7 +242,7 @@ tombola_result run_call(const tombola_context *context, tombola_call *call, tomb
     lane.calls++;
     mirror_call(&m, call, &on_device, steps);
     on_device.cuda_stream = lane.stream;
-    on_device.dependent_launch = lane.calls % 3 == 0;
+    on_device.dependent_launch = gpu.apart || lane.calls % 3 == 0;
     if (lane.calls % 2) on_device.backend = TOMBOLA_BACKEND_AUTO; /* data is device memory: the same */
     tombola_result result = tombola_workspace_size(context, &on_device, &size, error);
     tb_cu_pointer workspace = 0;

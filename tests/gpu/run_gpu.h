@@ -13,6 +13,7 @@
 typedef struct gpu_options {
     bool exact_memory; /* each block in an allocation of its own, nothing initialised that a call need not
                           have initialised: for compute-sanitizer */
+    bool apart;        /* launches of a call do not run side by side */
 } gpu_options;
 
 extern gpu_options gpu;
