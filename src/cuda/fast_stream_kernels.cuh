@@ -57,6 +57,7 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
                    (spread <= 0.0f && (min(chain.k_before, chain.k_after) <= S::FOLDS ||
                                        known.relative > 0.99f * (float)slice.length));
     if (S::HELPED) tb_told_wait(&s.told_bound);
+    __syncwarp(); /* its lanes waited one by one */
     WIDE::barrier(); /* the block is done with what it held */
     WIDE::go_on(params, row, slice, chain, random, known);
 }

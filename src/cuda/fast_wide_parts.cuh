@@ -289,6 +289,7 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
         if (tid == 0) tb_mail_expect(&s.mail_in, TB_WIDE_BINS * 16);
         __syncwarp();
         tb_mail_await(&s.mail_in, parity);
+        __syncwarp();
         if (tid < TB_WIDE_BINS) x = s.in[tid / C][tid % C];
 #pragma unroll
         for (int d = 1; d < C; d *= 2) {
@@ -301,6 +302,7 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
         if (tid == 0) tb_mail_expect(&s.mail_bins, TB_WIDE_BINS * 16);
         __syncwarp();
         tb_mail_await(&s.mail_bins, parity);
+        __syncwarp();
         if (tid < TB_WIDE_BINS) x = s.all[tid];
         return x;
     }

@@ -309,6 +309,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
                        ((const uint4 *)&bins[BINS])[i % (BINS / 8)], &s.mail_counts);
         if (tid == 0) tb_mail_expect(&s.mail_counts, C * BINS * 2);
         tb_mail_await(&s.mail_counts, turn & 1);
+        __syncwarp();
         uint32_t number[EACH] = {}, n = 0;
         float weight[EACH] = {}, m = 0.0f;
         /* of the bins' lower ends, from the top */
