@@ -186,12 +186,11 @@ template <int C, int NT, int CAP, int SEG, int CAUGHT> struct tb_stream_shared {
     static constexpr int INTERVAL_WARP = WARPS - 1;        /* the one that works out the interval of p * Z */
     static constexpr bool ALONE = C == 1, HELPED = C >= 8; /* HELPED: a warp more reads the chain */
     static constexpr bool TELLS = HELPED || NT > TB_FINISHERS;
-    static constexpr bool TIGHT = ALONE && !(NT > TB_FINISHERS && CAUGHT); /* a thread has 64 registers */
-    static constexpr bool TURNS = ALONE && NT > TB_FINISHERS && !CAUGHT; /* a multiprocessor has two blocks */
-    static constexpr int WORDS = C == 1 ? WARPS : C;    /* of what the row's warps or blocks said */
-    static constexpr int CAPACITY = CAP, SEGMENT = SEG; /* candidates of the row, of one block */
-    static constexpr int LIST = CAP;                    /* groups of a block */
-    static constexpr int CATCH = CAUGHT;                /* vectors of a warp */
+    static constexpr bool TURNS = ALONE && NT > TB_FINISHERS; /* a multiprocessor has two blocks */
+    static constexpr int WORDS = C == 1 ? WARPS : C;          /* of what the row's warps or blocks said */
+    static constexpr int CAPACITY = CAP, SEGMENT = SEG;       /* candidates of the row, of one block */
+    static constexpr int LIST = CAP;                          /* groups of a block */
+    static constexpr int CATCH = CAUGHT;                      /* vectors of a warp */
     /* mbarriers: of the code for rows that are left, which has them here too; */
     uint64_t left_mail[TB_LEFT_BOXES];
     uint64_t mail_first, mail_sums, mail_second, mail_histogram[2], mail_verdict, mail_narrow;

@@ -478,7 +478,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
             tb_finish_barrier();
             undecided = s.ambiguous;
         } else {
-            if (S::TIGHT)
+            if (S::ALONE) /* a thread has 64 registers */
                 tb_mark_kept_apart<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);
             else
                 tb_mark_kept<S>(n, bin_sums, greatest, maximum, bins, by_index, shift, target_low);

@@ -57,7 +57,7 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
                    (spread <= 0.0f && (min(chain.k_before, chain.k_after) <= S::FOLDS ||
                                        known.relative > 0.99f * (float)slice.length));
     if (S::HELPED) tb_told_wait(&s.told_bound);
-    __syncwarp(); /* its lanes waited one by one */
+    __syncwarp();    /* its lanes waited one by one */
     WIDE::barrier(); /* the block is done with what it held */
     WIDE::go_on(params, row, slice, chain, random, known);
 }
@@ -107,14 +107,13 @@ TB_KERNEL(c1_512, 1, 512, 2, TB_TILE, false, 2048, 2048, 0, 8000, TB_STREAM_C1_5
 TB_KERNEL(c4_256, 4, 256, 2, TB_TILE, false, 2048, 768, 0, 1280, TB_STREAM_C4_256_BYTES)
 #endif
 #else
-TB_KERNEL(c1_512r, 1, 512, 1, TB_TILE, false, 2048, 2048, 75, 8000, TB_STREAM_C1_512R_BYTES)
 TB_KERNEL(c1_256, 1, 256, 4, TB_TILE, false, 1024, 1024, 92, 5200, TB_STREAM_C1_256_BYTES)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 TB_KERNEL(c2_512, 2, 512, 1, TB_TILE, false, 2048, 1536, 64, 4000, TB_STREAM_C2_512_BYTES)
 TB_KERNEL(c8_256, 8, 256, 1, TB_TILE, true, 2048, 512, 0, 640, TB_STREAM_C8_256_BYTES)
 TB_KERNEL(c16_256, 16, 256, 1, TB_TILE, true, 2048, 512, 0, 512, TB_STREAM_C16_256_BYTES)
 #endif
-static_assert(TB_STREAM_C1_512R_BYTES > TB_LARGE_BYTES && TB_STREAM_C2_512_BYTES > TB_LARGE_BYTES &&
-                  TB_STREAM_C8_256_BYTES > TB_LARGE_BYTES && TB_STREAM_C16_256_BYTES > TB_LARGE_BYTES,
+static_assert(TB_STREAM_C2_512_BYTES > TB_LARGE_BYTES && TB_STREAM_C8_256_BYTES > TB_LARGE_BYTES &&
+                  TB_STREAM_C16_256_BYTES > TB_LARGE_BYTES,
               "not for the large module");
 #endif

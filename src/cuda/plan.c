@@ -31,7 +31,6 @@ void tb_add_launch(tb_cuda_plan *plan, const char *kernel, unsigned grid, unsign
  * temperature, before the filters, and at most one top_p ---- */
 
 enum {
-    C1_512R,
     C1_512,
     C1_256,
     C2_512,
@@ -50,7 +49,6 @@ enum {
 #define PIPE_THREADS(blocks) (32 * (TB_PIPE_OTHERS + TB_PIPE_DRAWERS(blocks)))
 
 static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
-    [C1_512R] = {"stream_c1_512r", 1, 512, TB_STREAM_C1_512R_BYTES, false, false},
     [C1_512] = {"stream_c1_512", 1, 512, TB_STREAM_C1_512_BYTES, false, false},
     [C1_256] = {"stream_c1_256", 1, 256, TB_STREAM_C1_256_BYTES, false, false},
     [C2_512] = {"stream_c2_512", 2, 512, TB_STREAM_C2_512_BYTES, false, false},
@@ -66,13 +64,12 @@ static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
-    [C1_512R] = TB_NAMES("stream_c1_512r"),      [C1_512] = TB_NAMES("stream_c1_512"),
-    [C1_256] = TB_NAMES("stream_c1_256"),        [C2_512] = TB_NAMES("stream_c2_512"),
-    [C4_256] = TB_NAMES("stream_c4_256"),        [C8_256] = TB_NAMES("stream_c8_256"),
-    [C16_256] = TB_NAMES("stream_c16_256"),      [FLAT_C1] = TB_NAMES("flat_c1_512"),
-    [FLAT_C8] = TB_NAMES("flat_c8_256"),         [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"),
-    [FLAT_PIPE_C4] = TB_NAMES("flat_pipe_c4"),   [FLAT_PIPE_C8] = TB_NAMES("flat_pipe_c8"),
-    [FLAT_PIPE_C16] = TB_NAMES("flat_pipe_c16"),
+    [C1_512] = TB_NAMES("stream_c1_512"),      [C1_256] = TB_NAMES("stream_c1_256"),
+    [C2_512] = TB_NAMES("stream_c2_512"),      [C4_256] = TB_NAMES("stream_c4_256"),
+    [C8_256] = TB_NAMES("stream_c8_256"),      [C16_256] = TB_NAMES("stream_c16_256"),
+    [FLAT_C1] = TB_NAMES("flat_c1_512"),       [FLAT_C8] = TB_NAMES("flat_c8_256"),
+    [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"), [FLAT_PIPE_C4] = TB_NAMES("flat_pipe_c4"),
+    [FLAT_PIPE_C8] = TB_NAMES("flat_pipe_c8"), [FLAT_PIPE_C16] = TB_NAMES("flat_pipe_c16"),
 };
 
 /* What a chain asks of the fast kernels. */
@@ -273,9 +270,8 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     if (filtered) {
         if (rows <= sms / 16 - 1 && vectors >= 16 * 1024) order[n++] = C16_256;
         if (rows <= sms / 8 - 1 && vectors >= 8 * 1024) order[n++] = C8_256;
-        if (rows * 4 <= sms * 11 / 10 && vectors >= 4 * 1024) order[n++] = C4_256;
+        if (rows * 4 <= sms * 5 / 4 && vectors >= 4 * 1024) order[n++] = C4_256;
         if (rows * 2 <= sms && vectors >= 2 * 2048) order[n++] = C2_512;
-        if (rows <= sms && vectors > 4 * 1024) order[n++] = C1_512R; /* one block a multiprocessor */
         /* long rows: two blocks a multiprocessor, which read in turns where there are more rows */
         const bool two = vectors > 20 * 1024 || vectors <= 512 || (vectors > 4 * 1024 && rows <= 2 * sms);
         if (!two) order[n++] = C1_256;

@@ -535,7 +535,7 @@ static void few_draws_as_measured(void **state)
         {16, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
         {32, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
         {64, 128256, TOMBOLA_F32, "tombola_stream_c2_512_f32"},
-        {128, 128256, TOMBOLA_F32, "tombola_stream_c1_512r_f32"},
+        {128, 128256, TOMBOLA_F32, "tombola_stream_c1_512_f32"},
         {256, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
         {512, 151936, TOMBOLA_F32, "tombola_stream_c1_512_f32"}, /* room for two rows */
         {512, 128256, TOMBOLA_BF16, "tombola_stream_c1_256_bf16"},
