@@ -104,39 +104,15 @@ static bool draw_serves(const tombola_call *call)
     return few && !call->ranks && !call->kept_ids && !call->entropy && !call->total_mass;
 }
 
-/* Tokens of rows like those that they were measured with, for clusters of 2 and of 8. */
-#define DRAW_SHORT_LEAST 30000
-#define DRAW_SHORT_MOST 45000
-#define DRAW_LONG_LEAST 100000
-
-/* Where they take less than the streaming kernels, and sorted rows not more than some 2.5 times a Zipf row,
- * or less than with those, too (measured on 132 multiprocessors). Clusters of 2: any number of rows; in 16
- * bits, where sorted rows have many equal values, one row a cluster. Clusters of 8, of f32 alone: from two
- * rows each on, if there is room for three; from 4 rows each up to one a multiprocessor streaming is as fast,
- * or faster by 5 % where there is no top_p. */
-static int choose_draw(const tb_cuda_device *device, const tombola_call *call)
-{
-    const int64_t rows = call->rows, sms = device->multiprocessors;
-    int64_t bytes;
-    if (call->vocab_size >= DRAW_SHORT_LEAST && call->vocab_size <= DRAW_SHORT_MOST)
-        return call->dtype == TOMBOLA_F32 || rows <= sms / 2 ? DRAW_C2 : DRAW_KERNELS;
-    if (call->dtype != TOMBOLA_F32 || call->vocab_size < DRAW_LONG_LEAST) return DRAW_KERNELS;
-    const int64_t clusters = tb_pipe_clusters(device, &draw_kernels[DRAW_C8]),
-                  turns = (rows + clusters - 1) / clusters;
-    if (turns < 2 || tb_pipe_slots(device, &draw_kernels[DRAW_C8], call, &bytes) < (turns < 3 ? turns : 3))
-        return DRAW_KERNELS;
-    bool top_p = false;
-    for (int32_t i = 0; i < call->step_count; i++)
-        top_p |= call->steps[i].kind == TOMBOLA_TOP_P || call->steps[i].kind == TOMBOLA_TOP_K_TOP_P;
-    return top_p || turns <= 3 || rows > sms ? DRAW_C8 : DRAW_KERNELS;
-}
-
+/* Adds the one that is forced. None is chosen: they take 4 to 7 % less than the streaming kernels for many
+ * long rows, and a sixth less for rows of 32000, but three times as long for rows whose great tokens lie
+ * together, as those of real vocabularies do (docs/gpu_speed.md). */
 bool tb_add_few_draw(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                      const char *forced)
 {
-    if (device->shared_bytes <= TB_LARGE_BYTES || !draw_serves(call)) return false;
-    int choice = forced ? DRAW_KERNELS : choose_draw(device, call);
-    for (int i = 0; forced && i < DRAW_KERNELS; i++)
+    if (!forced || device->shared_bytes <= TB_LARGE_BYTES || !draw_serves(call)) return false;
+    int choice = DRAW_KERNELS;
+    for (int i = 0; i < DRAW_KERNELS; i++)
         if (!strcmp(forced, draw_kernels[i].name)) choice = i;
     if (choice == DRAW_C8 && call->dtype != TOMBOLA_F32) return false;
     if (choice == DRAW_KERNELS || !tb_fast_fits(device, &draw_kernels[choice], call)) return false;

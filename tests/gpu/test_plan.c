@@ -522,44 +522,29 @@ static void few_kernels_as_measured(void **state)
     }
 }
 
-/* Draws under a small top_k: the pipelined kernels where they were faster than the streaming ones. What a
- * top_p takes its part of must be few tokens, too. */
-static void few_draws_as_measured(void **state)
+/* Draws under a small top_k: the pipelined kernels serve them when forced, and are not chosen. What a top_p
+ * takes its part of must be few tokens, too. */
+static void few_draws_when_forced(void **state)
 {
     (void)state;
     static const tombola_step steps[] = {{.kind = TOMBOLA_TOP_K, .k = 50},
                                          {.kind = TOMBOLA_TOP_P, .value = 0.9f},
                                          {.kind = TOMBOLA_TOP_K, .k = 50}};
-    static const measured without[] = {
-        {8, 128256, TOMBOLA_F32, "tombola_stream_c8_256_f32"},
-        {16, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
-        {32, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
-        {64, 128256, TOMBOLA_F32, "tombola_stream_c2_512_f32"},
-        {128, 128256, TOMBOLA_F32, "tombola_stream_c1_512_f32"},
-        {256, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
-        {512, 151936, TOMBOLA_F32, "tombola_stream_c1_512_f32"}, /* room for two rows */
-        {512, 128256, TOMBOLA_BF16, "tombola_stream_c1_256_bf16"},
-        {1, 32000, TOMBOLA_F32, "tombola_few_draw_pipe_c2_f32"},
-        {512, 32000, TOMBOLA_F32, "tombola_few_draw_pipe_c2_f32"},
-        {64, 32000, TOMBOLA_BF16, "tombola_few_draw_pipe_c2_bf16"},
-        {128, 32000, TOMBOLA_BF16, "tombola_stream_c1_256_bf16"}, /* sorted rows */
+    static const measured calls[] = {
+        {1, 32000, TOMBOLA_F32, "few_draw_pipe_c2"},    {512, 32000, TOMBOLA_F16, "few_draw_pipe_c2"},
+        {16, 128256, TOMBOLA_F32, "few_draw_pipe_c8"},  {32, 128256, TOMBOLA_F32, "few_draw_pipe_c8"},
+        {512, 128256, TOMBOLA_F32, "few_draw_pipe_c8"},
     };
-    static const measured with[] = {
-        {8, 128256, TOMBOLA_F32, "tombola_stream_c8_256_f32"},
-        {128, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
-        {512, 128256, TOMBOLA_F32, "tombola_few_draw_pipe_c8_f32"},
-    };
-    for (int i = 0; i < COUNT(without); i++) {
-        tombola_call call = call_measured(&without[i], steps, 1);
-        assert_string_equal(picked(&call), without[i].kernel);
-    }
-    for (int i = 0; i < COUNT(with); i++) {
-        tombola_call call = call_measured(&with[i], steps, 2);
-        assert_string_equal(picked(&call), with[i].kernel);
+    for (int i = 0; i < COUNT(calls); i++) {
+        tombola_call call = call_measured(&calls[i], steps, 2);
+        assert_null(strstr(picked(&call), "few_draw"));
+        tb_cuda_plan plan = tb_cuda_choose(&h200, &call, calls[i].kernel);
+        assert_int_equal(plan.launch_count, 1);
+        assert_non_null(strstr(plan.launch[0].kernel, calls[i].kernel));
         call.steps = steps + 1; /* the top_p first */
-        assert_null(strstr(picked(&call), "few_draw"));
+        assert_int_equal(tb_cuda_choose(&h200, &call, calls[i].kernel).launch_count, 0);
         call.steps = steps, call.ranks = int_output;
-        assert_null(strstr(picked(&call), "few_draw"));
+        assert_int_equal(tb_cuda_choose(&h200, &call, calls[i].kernel).launch_count, 0);
     }
 }
 
@@ -580,7 +565,7 @@ int main(void)
         cmocka_unit_test(min_p_as_measured),
         cmocka_unit_test(lists_of_many_rows),
         cmocka_unit_test(few_kernels_as_measured),
-        cmocka_unit_test(few_draws_as_measured),
+        cmocka_unit_test(few_draws_when_forced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
