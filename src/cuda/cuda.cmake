@@ -7,7 +7,7 @@
 #   TOMBOLA_CUDA_FLAGS  more flags for nvcc, such as -lineinfo
 
 # Each .cu file is compiled alone; a kernel is found by its name, whatever file it is in.
-file(GLOB cuda_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
+file(GLOB cuda_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/modules/*.cu)
 set(cuda_modules "")
 foreach(file ${cuda_files})
   get_filename_component(name ${file} NAME_WE)
@@ -43,7 +43,7 @@ else()
     endif()
   endif()
   if(NOT "generic" IN_LIST cuda_modules)
-    set(cuda_reason "src/cuda/generic.cu is missing")
+    set(cuda_reason "src/cuda/modules/generic.cu is missing")
   endif()
   if(NOT EXISTS ${PROJECT_SOURCE_DIR}/src/cuda/plan.c)
     set(cuda_reason "src/cuda/plan.c is missing")
@@ -134,10 +134,10 @@ foreach(file ${cuda_modules})
   endif()
   add_custom_command(OUTPUT ${fatbin}
     COMMAND ${TOMBOLA_NVCC} -fatbin ${nvcc_flags} ${targets} -MD -MF ${fatbin}.d -MT ${fatbin}
-            -o ${fatbin} ${PROJECT_SOURCE_DIR}/src/cuda/${file}.cu
-    DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/${file}.cu
+            -o ${fatbin} ${PROJECT_SOURCE_DIR}/src/cuda/modules/${file}.cu
+    DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/modules/${file}.cu
     DEPFILE ${fatbin}.d
-    COMMENT "Compiling the kernels of src/cuda/${file}.cu"
+    COMMENT "Compiling the kernels of src/cuda/modules/${file}.cu"
     VERBATIM)
   list(APPEND fatbins ${fatbin})
   string(APPEND embed_images "EMBED(${file}, \"${fatbin}\")\n")

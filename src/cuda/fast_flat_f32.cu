@@ -1,5 +1,0 @@
-/* The flat kernels for f32 logits. */
-#define TB_KERNEL_DTYPE TOMBOLA_F32
-#define TB_KERNEL_SUFFIX f32
-
-#include "fast_flat_kernels.cuh"

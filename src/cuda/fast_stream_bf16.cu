@@ -1,5 +1,0 @@
-/* The streaming kernels for bf16 logits. */
-#define TB_KERNEL_DTYPE TOMBOLA_BF16
-#define TB_KERNEL_SUFFIX bf16
-
-#include "fast_stream_kernels.cuh"

@@ -1,5 +1,0 @@
-/* The streaming kernels for f16 logits. */
-#define TB_KERNEL_DTYPE TOMBOLA_F16
-#define TB_KERNEL_SUFFIX f16
-
-#include "fast_stream_kernels.cuh"

@@ -1,0 +1,573 @@
+/*
+ * Outputs over the whole row without a draw: probabilities (softmax, renormalisation), masked logits, kept
+ * ids. The row is read from memory once, into the shared memory of the blocks that share it, and every later
+ * look is at that copy: exact masses of all tokens, the search of the cut (whole_select.cuh), and the write
+ * (whole_write.cuh).
+ *
+ * A row is the work of a team: one block, or a cluster of up to 16. Each warp has one contiguous part of the
+ * row. What the warps find (greatest values, masses) they send to all blocks of the team as one message of 16
+ * bytes each; every block then draws the same conclusions from the same numbers.
+ */
+#ifndef TB_CUDA_WHOLE_CUH
+#define TB_CUDA_WHOLE_CUH
+
+#include "blank.cuh"
+#include "../whole_shapes.h"
+#ifndef TB_EMULATION
+#include "fast_parts.cuh"
+#endif
+
+#define TB_WHOLE_WARPS (TB_WHOLE_THREADS / 32)
+#define TB_WHOLE_BINS 384              /* a multiple of the greatest team */
+#define TB_WHOLE_LIST TB_WHOLE_THREADS /* one token a thread */
+#define TB_WHOLE_SEGMENT 94            /* listed tokens of a warp: so many fit the place of the bins */
+#define TB_WHOLE_OWN (TB_WHOLE_SEGMENT * TB_WHOLE_WARPS)
+#define TB_WHOLE_GROUPS (TB_WHOLE_WARPS * 4) /* of a block: eight lanes' elements, whose maximum is known */
+
+/* A chain with at most one temperature, before the filters, and at most one top_p: top_k and min_p steps
+ * commute, and only what stands before top_p decides the mass that p is a fraction of. */
+typedef struct tb_whole_chain {
+    uint32_t k_before, k_after; /* TB_NO_COUNT: none */
+    float q_before, q_after;    /* min_p; 0: none */
+    float p;                    /* 1: none */
+    float temperature;
+    bool bad;
+} tb_whole_chain;
+
+/* The tokens with place >= floor. */
+typedef struct tb_whole_set {
+    uint64_t floor, mass;
+    uint32_t count;
+    bool measured; /* mass and count are known */
+} tb_whole_set;
+
+typedef struct tb_whole_shared {
+    uint64_t box[2];        /* mbarriers of the exchanges, in turns */
+    uint64_t list_box;      /* of the blocks' lists, which each sends to all once */
+    uint32_t listed_by[16]; /* their lengths */
+    uint32_t few;           /* tokens of all of them, in few_own: all that may be kept; 0: no such list */
+    uint32_t fill_bytes, fill_word; /* of an element of a row of output that is filled, with what, */
+    char *fill;                     /* and where, or NULL: few tokens of it will be kept */
+    tb_whole_chain chain;
+    tb_scratch scratch;
+    uint32_t cursor;
+    union alignas(16) { /* few_own begins with words that are read by fours */
+        struct {
+            uint32_t count[TB_WHOLE_BINS];
+            uint32_t digit[3][TB_WHOLE_BINS]; /* of masses: TB_DIGIT_BITS each, their sums */
+        };
+        struct {
+            uint64_t own[TB_WHOLE_LIST], list[TB_WHOLE_LIST]; /* places: this block's, and the team's */
+            uint64_t weight[TB_WHOLE_LIST];
+        };
+        struct {
+            uint64_t few_own[TB_WHOLE_LIST],
+                slot[2 * TB_WHOLE_LIST]; /* places: the same, as they come by mail */
+        };
+        struct {
+            uint64_t listed[TB_WHOLE_OWN]; /* places, a segment for each warp: where few tokens are wanted */
+        };
+    };
+} tb_whole_shared;
+
+/* A warp's part of a row, in vectors of 16 bytes; vector 0 begins `shift` elements before the row. Vector
+ * first + 32 * j + lane lies in the block's shared memory at keep[j * TB_WHOLE_THREADS + thread]: nobody but
+ * its thread reads or writes it there. */
+typedef struct tb_whole_part {
+    const char *base;
+    uint32_t shift, length, first, end;
+    uint32_t inner; /* vectors of each lane, from the first on, that surely lie inside the row */
+} tb_whole_part;
+
+/* A word for each warp, of those in the scratch that nothing else here needs. */
+TB_DEV uint64_t *tb_whole_words(tb_whole_shared *s)
+{
+    static_assert(TB_WHOLE_WARPS == 8, "tb_scratch");
+    return &s->scratch.team[0][0];
+}
+
+/* What each thread knows of its row. */
+template <int dtype_, bool TOP_ = false> struct tb_whole_row {
+    static constexpr bool TOP = TOP_; /* the greatest tokens in order are wanted, too */
+    static constexpr int dtype = dtype_, bytes = dtype == TOMBOLA_F32 ? 4 : 2, width = 16 / bytes;
+    tb_whole_shared *s;
+    uint4 *group;    /* [warps of the team] keys of the greatest of each eight lanes */
+    uint4 *spread;   /* [warps of the team] keys number 4, 12, 20 and 28 of its lanes' greatest ones */
+    uint4 *mail;     /* [2][warps of the team] */
+    uint32_t *flags; /* [warps of the team] */
+    uint64_t *own;   /* [TB_WHOLE_OWN] if lists are wanted */
+    uint4 *keep;
+    tb_team team;
+    uint32_t turn; /* exchanges so far */
+    bool pulled;   /* other blocks may be reading this one's shared memory */
+    bool mailed;   /* too late for lists by mail: there is one, if r.s->few, or there will be none */
+    tb_whole_part part;
+    uint32_t greatest; /* key */
+    tb_weigher weigher;
+};
+
+static_assert(sizeof(tb_whole_shared) <= TB_WHOLE_FIXED_BYTES && TB_WHOLE_FIXED_BYTES % 16 == 0, "plan.c");
+
+template <class R> TB_DEV void tb_whole_lay_out(R &r, char *memory, const tb_team &team)
+{
+    uint32_t warps = team.size * TB_WHOLE_WARPS;
+    r.s = (tb_whole_shared *)memory;
+    r.group = (uint4 *)(memory + TB_WHOLE_FIXED_BYTES);
+    r.mail = r.group + warps;
+    r.flags = (uint32_t *)(r.mail + 2 * warps);
+    r.keep = (uint4 *)(r.flags + warps);
+    r.spread = r.keep;
+    if (R::TOP) r.keep += warps;
+    r.team = team;
+    r.turn = 0;
+    r.pulled = r.mailed = false;
+}
+
+/* This warp's part of `length` elements at `data`. */
+template <class R> TB_DEV tb_whole_part tb_whole_share(const R &r, const char *data, uint32_t length)
+{
+    tb_whole_part p;
+    p.shift = ((uint32_t)(uintptr_t)data & 15u) / R::bytes;
+    p.length = length;
+    p.base = data - p.shift * R::bytes;
+    uint32_t vectors = (p.shift + length + R::width - 1) / R::width;
+    uint32_t share = (vectors + r.team.size - 1) / r.team.size,
+             each = (share + TB_WHOLE_WARPS - 1) / TB_WHOLE_WARPS, end = share * (r.team.rank + 1);
+    if (end > vectors) end = vectors;
+    p.first = share * r.team.rank + each * tb_warp();
+    if (p.first > end) p.first = end;
+    p.end = p.first + each < end ? p.first + each : end;
+    uint32_t whole_end = (p.shift + length) / R::width;
+    if (whole_end > p.end) whole_end = p.end;
+    p.inner = (p.shift == 0 || p.first > 0) && whole_end > p.first ? (whole_end - p.first) / 32 : 0;
+    return p;
+}
+
+/* ---- exchanges ---- */
+
+/* Sends a warp's word (the same in all its lanes) to `all` of every block of the team, with the first one
+ * also its flags (and spread, with TOP); returns when all words have come. Whose n-th has come may send its
+ * (n+1)-th, so words and barriers of even and odd turns are apart. */
+template <bool FIRST, class R>
+TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t flags)
+{
+    uint32_t turn = r.turn++, at = r.team.rank * TB_WHOLE_WARPS + tb_warp();
+    if (r.team.size == 1) {
+        if (tb_lane() == 0) {
+            all[at] = word;
+            if (FIRST) r.flags[at] = flags;
+            if (FIRST && R::TOP) r.spread[at] = spread;
+        }
+        __syncthreads();
+        return;
+    }
+#if defined(TB_EMULATION)
+    (void)turn;
+    if (tb_lane() < r.team.size) {
+        *(uint4 *)tb_emulated_remote(&all[at], tb_lane()) = word;
+        if (FIRST) *(uint32_t *)tb_emulated_remote(&r.flags[at], tb_lane()) = flags;
+        if (FIRST && R::TOP) *(uint4 *)tb_emulated_remote(&r.spread[at], tb_lane()) = spread;
+    }
+    tb_emulated_barrier();
+#elif !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    uint64_t *box = &r.s->box[turn & 1];
+    if (tb_lane() < r.team.size) {
+        tb_mail_16(&all[at], (int)tb_lane(), word, box);
+        if (FIRST && R::TOP) tb_mail_16(&r.spread[at], (int)tb_lane(), spread, box);
+        if (FIRST) tb_mail_4(&r.flags[at], (int)tb_lane(), flags, box);
+    }
+    __syncwarp();
+    if (threadIdx.x == 0)
+        tb_mail_expect(box, r.team.size * TB_WHOLE_WARPS * (!FIRST ? 16 : R::TOP ? 36 : 20));
+    else if (tb_lane() == 0)
+        tb_mail_arrive(box);
+    tb_mail_wait(box, turn >> 1 & 1);
+#endif
+}
+
+template <class R> TB_DEV const uint4 *tb_whole_exchange(R &r, uint4 word)
+{
+    uint4 *all = r.mail + (r.turn & 1) * (r.team.size * TB_WHOLE_WARPS);
+    tb_whole_send<false>(r, all, word, word, 0);
+    return all;
+}
+
+/* Before shared memory that other blocks read is written again. */
+template <class R> TB_DEV void tb_whole_reclaim(R &r)
+{
+    if (r.pulled)
+        tb_team_barrier(r.team);
+    else
+        __syncthreads();
+    r.pulled = false;
+}
+
+/* A barrier of the team in two halves, which orders nothing but execution: at the start, until all blocks
+ * run; at the end, until all have done with one another's shared memory. */
+template <class R> TB_DEV void tb_whole_arrive(const R &r)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (r.team.size > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
+
+template <class R> TB_DEV void tb_whole_wait(const R &r)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (r.team.size > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#elif defined(TB_EMULATION)
+    if (r.team.size > 1) tb_emulated_barrier();
+#endif
+}
+
+/* ---- vectors ---- */
+
+template <class R> TB_DEV float tb_whole_element(const uint4 &v, int e)
+{
+    if (R::dtype == TOMBOLA_F32) return law_float(e == 0 ? v.x : e == 1 ? v.y : e == 2 ? v.z : v.w);
+    uint32_t word = e / 2 == 0 ? v.x : e / 2 == 1 ? v.y : e / 2 == 2 ? v.z : v.w;
+    if (R::dtype == TOMBOLA_F16) return tb_f16_value(e % 2 ? word >> 16 : word & 0xffffu);
+    return law_float(e % 2 ? word & 0xffff0000u : word << 16);
+}
+
+/* Index in the row of a vector's first element; before the row it wraps around. */
+template <class R> TB_DEV uint32_t tb_whole_index(const R &r, uint32_t vector)
+{
+    return vector * R::width - r.part.shift;
+}
+
+/* Whether all of a vector is in the row. */
+template <class R> TB_DEV bool tb_whole_inside(const tb_whole_part &p, uint32_t vector)
+{
+    uint32_t first = vector * R::width - p.shift;
+    return first < p.length && first + R::width <= p.length;
+}
+
+/* A vector across an end of the row; what is not in the row is -inf, or 0 among probabilities: in no K0. */
+template <class R>
+TB_CALL uint4 tb_whole_load_edge(const char *at, uint32_t first, uint32_t length, uint32_t none)
+{
+    uint32_t word[4] = {none, none, none, none};
+#pragma unroll
+    for (uint32_t e = 0; e < R::width; e++) {
+        if (first + e >= length) continue;
+        if (R::bytes == 4) {
+            word[e % 4] = ((const uint32_t *)at)[e];
+        } else {
+            uint32_t bits = ((const uint16_t *)at)[e], move = e % 2 * 16;
+            word[e / 2 % 4] = (word[e / 2 % 4] & ~(0xffffu << move)) | bits << move;
+        }
+    }
+    return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+/* The vectors of a lane in a part. */
+TB_DEV uint32_t tb_whole_loads(const tb_whole_part &p)
+{
+    return (p.end - p.first + 31) / 32;
+}
+
+/* Read once: not to be kept in L1. The row may be written later on, by the same thread. */
+TB_DEV uint4 tb_whole_load(const char *at)
+{
+#ifdef __CUDA_ARCH__
+    uint4 v;
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(at));
+    return v;
+#else
+    return tb_load16(at);
+#endif
+}
+
+/* A lane's vectors number j0 to j0 + U - 1 of its part, of which the first is at `from`; `none` is in all
+ * elements that are not the part's. */
+template <class R, int U>
+TB_DEV void tb_whole_load_vectors(const R &r, uint32_t j0, const char *from, uint32_t none, uint4 (&v)[U])
+{
+    if (j0 + U <= r.part.inner) {
+#pragma unroll
+        for (int j = 0; j < U; j++) v[j] = tb_whole_load(from + j * 512);
+    } else {
+#pragma unroll
+        for (int j = 0; j < U; j++) {
+            uint32_t vector = r.part.first + (j0 + j) * 32 + tb_lane();
+            v[j] = make_uint4(none, none, none, none);
+            if (vector >= r.part.end) continue;
+            v[j] =
+                tb_whole_inside<R>(r.part, vector)
+                    ? tb_whole_load(from + j * 512)
+                    : tb_whole_load_edge<R>(from + j * 512, tb_whole_index(r, vector), r.part.length, none);
+        }
+    }
+}
+
+/* ---- the first look ---- */
+
+/* Greatest of some vectors, NaN excluded; *nan tells of NaN. */
+template <class R, int U> TB_DEV float tb_whole_greatest(uint4 (&v)[U], bool *nan)
+{
+#ifdef __CUDA_ARCH__
+    float m = tb_tile_max<R::dtype, U>(v);
+    if (!law_isnan(m)) return m;
+    *nan = true;
+    tb_drop_nan<R::dtype, U>(v);
+    return tb_tile_max<R::dtype, U>(v);
+#else
+    float m = -LAW_INF;
+    for (int j = 0; j < U; j++)
+        for (int e = 0; e < R::width; e++) {
+            float x = tb_whole_element<R>(v[j], e);
+            *nan |= x != x;
+            m = fmaxf(m, x);
+        }
+    return m;
+#endif
+}
+
+/* Whether a value is less than 0; few vectors have a sign bit at all. */
+template <class R, int U> TB_DEV bool tb_whole_negative(const uint4 (&v)[U])
+{
+    uint32_t signs = 0;
+#pragma unroll
+    for (int j = 0; j < U; j++) signs |= v[j].x | v[j].y | v[j].z | v[j].w;
+    if (!(signs & (R::bytes == 4 ? 0x80000000u : 0x80008000u))) return false;
+    bool negative = false;
+#pragma unroll
+    for (int j = 0; j < U; j++)
+#pragma unroll
+        for (int e = 0; e < R::width; e++) negative |= tb_whole_element<R>(v[j], e) < 0.0f;
+    return negative;
+}
+
+/* By one warp: the row's parameters. Inlined, so that it reads the call as constants: from memory they would
+ * be a dozen loads one after the other. */
+TB_DEV void tb_whole_parse(const tb_cuda_params &params, bool located, int64_t slot, tb_whole_chain *out)
+{
+    const tombola_call &call = params.call;
+    tb_whole_chain c = {TB_NO_COUNT, TB_NO_COUNT, 0.0f, 0.0f, 1.0f, 1.0f, !located || slot < 0};
+    int lane = (int)tb_lane(), kind = 0, k = 0;
+    float value = 0.0f;
+    if (!c.bad && lane < params.checked_steps) {
+        const tombola_step &step = params.steps[lane];
+        kind = step.kind;
+        k = step.k_per_slot ? step.k_per_slot[slot] : step.k;
+        value = step.value_per_slot ? step.value_per_slot[slot] : step.value;
+        if (kind != TOMBOLA_TOP_K && law_isnan(value)) c.bad = true;
+        if (kind == TOMBOLA_TEMPERATURE && value < 0.0f) c.bad = true;
+    }
+    c.bad = __any_sync(TB_WHOLE_WARP, c.bad);
+    bool after = false;
+    for (int i = 0; i < call.step_count && !c.bad; i++) {
+        int step_kind = __shfl_sync(TB_WHOLE_WARP, kind, i), step_k = __shfl_sync(TB_WHOLE_WARP, k, i);
+        float step_value = __shfl_sync(TB_WHOLE_WARP, value, i);
+        if (step_kind == TOMBOLA_TEMPERATURE) c.temperature = step_value;
+        if (step_kind == TOMBOLA_TOP_P || step_kind == TOMBOLA_TOP_K_TOP_P) {
+            after = true;
+            if (step_value < 1.0f) c.p = step_value;
+        }
+        if ((step_kind == TOMBOLA_TOP_K || step_kind == TOMBOLA_TOP_K_TOP_P) && step_k > 0) {
+            uint32_t *least = after ? &c.k_after : &c.k_before;
+            if ((uint32_t)step_k < *least) *least = (uint32_t)step_k;
+        }
+        if (step_kind == TOMBOLA_MIN_P && step_value > 0.0f) {
+            float *most = after ? &c.q_after : &c.q_before;
+            if (step_value > *most) *most = step_value;
+        }
+    }
+    if (lane == 0) *out = c;
+}
+
+#define TB_WHOLE_UNROLL 8
+
+/* Copies the warp's vectors to shared memory and tells the team of their greatest values and oddities.
+ * Returns the status bits that the values set; r.greatest is the row's. */
+template <class R>
+TB_DEV uint32_t tb_whole_read(R &r, const tb_cuda_params &params, bool located, int64_t slot)
+{
+    const bool probabilities = params.call.kind == TOMBOLA_PROBABILITIES;
+    const uint32_t none = probabilities ? 0u : tb_masked_word(R::dtype), loads = tb_whole_loads(r.part);
+    const char *from = r.part.base + (size_t)(r.part.first + tb_lane()) * 16;
+    uint4 *to = r.keep + threadIdx.x;
+    float top = -LAW_INF;
+    bool nan = false, negative = false, parsed = tb_warp() != TB_WHOLE_WARPS - 1;
+#pragma unroll 1
+    for (uint32_t j0 = 0; j0 < loads || !parsed; j0 += TB_WHOLE_UNROLL) {
+        uint4 v[TB_WHOLE_UNROLL];
+        const bool inner = j0 + TB_WHOLE_UNROLL <= r.part.inner;
+        tb_whole_load_vectors(r, j0, from, none, v);
+        if (!parsed) tb_whole_parse(params, located, slot, &r.s->chain);
+        parsed = true;
+#pragma unroll
+        for (int j = 0; j < TB_WHOLE_UNROLL; j++)
+            if (inner || r.part.first + (j0 + j) * 32 + tb_lane() < r.part.end)
+                to[j * TB_WHOLE_THREADS] = v[j];
+        if (probabilities) negative |= tb_whole_negative<R>(v);
+        top = fmaxf(top, tb_whole_greatest<R>(v, &nan));
+        from += TB_WHOLE_UNROLL * 512;
+        to += TB_WHOLE_UNROLL * TB_WHOLE_THREADS;
+    }
+    uint32_t key = law_key(top), flags = 0;
+    uint4 spread_word = make_uint4(0, 0, 0, 0);
+    if (R::TOP) { /* each lane's number in the order of them all */
+        uint32_t before = 0;
+#pragma unroll
+        for (uint32_t d = 1; d < 32; d++) {
+            uint32_t from = (tb_lane() + d) & 31u, other = __shfl_sync(TB_WHOLE_WARP, key, (int)from);
+            before += from < tb_lane() ? other >= key : other > key;
+        }
+        auto number = [&](uint32_t n) {
+            return __shfl_sync(TB_WHOLE_WARP, key, __ffs((int)__ballot_sync(TB_WHOLE_WARP, before == n)) - 1);
+        };
+        spread_word.x = number(4);
+        spread_word.y = number(12);
+        spread_word.z = number(20);
+        spread_word.w = number(28);
+    }
+#pragma unroll
+    for (int d = 1; d < 8; d *= 2) {
+        uint32_t other = __shfl_xor_sync(TB_WHOLE_WARP, key, d);
+        if (other > key) key = other;
+    }
+    uint4 word;
+    word.x = __shfl_sync(TB_WHOLE_WARP, key, 0);
+    word.y = __shfl_sync(TB_WHOLE_WARP, key, 8);
+    word.z = __shfl_sync(TB_WHOLE_WARP, key, 16);
+    word.w = __shfl_sync(TB_WHOLE_WARP, key, 24);
+    if (__any_sync(TB_WHOLE_WARP, nan)) flags |= TOMBOLA_ROW_NAN;
+    if (__any_sync(TB_WHOLE_WARP, negative)) flags |= TOMBOLA_ROW_NEGATIVE;
+    tb_whole_wait(r); /* all blocks run */
+    tb_whole_send<true>(r, r.group, word, spread_word, flags);
+    flags = key = 0;
+    for (uint32_t i = tb_lane(); i < r.team.size * TB_WHOLE_WARPS; i += 32) {
+        uint4 g = r.group[i];
+        uint32_t a = g.x > g.y ? g.x : g.y, b = g.z > g.w ? g.z : g.w;
+        a = a > b ? a : b;
+        key = a > key ? a : key;
+        flags |= r.flags[i];
+    }
+    r.greatest = tb_warp_max(key);
+    flags = tb_warp_or(flags);
+    if (r.greatest < (probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT))
+        flags |= TOMBOLA_ROW_EMPTY;
+    if (r.greatest == TB_KEY_POS_INF) flags |= TOMBOLA_ROW_POS_INF;
+    return flags;
+}
+
+/* ---- masses ---- */
+
+struct tb_yes {
+    static constexpr bool value = true;
+};
+
+struct tb_no {
+    static constexpr bool value = false;
+};
+
+/* Calls visit(values, vector number, its place in shared memory, whether it surely is inside the row) for
+ * each of a lane's vectors. */
+template <class R, class Visit> TB_DEV void tb_whole_each(const R &r, Visit visit)
+{
+    uint4 *at = r.keep + threadIdx.x;
+    uint32_t vector = r.part.first + tb_lane(), stop = vector + r.part.inner * 32;
+    float x[R::width];
+#pragma unroll 2
+    for (; vector < stop; vector += 32, at += TB_WHOLE_THREADS) {
+        uint4 v = *at;
+#pragma unroll
+        for (int e = 0; e < R::width; e++) x[e] = tb_whole_element<R>(v, e);
+        visit(x, vector, at, tb_yes());
+    }
+#pragma unroll 1
+    for (; vector < r.part.end; vector += 32, at += TB_WHOLE_THREADS) {
+        uint4 v = *at;
+#pragma unroll
+        for (int e = 0; e < R::width; e++) x[e] = tb_whole_element<R>(v, e);
+        visit(x, vector, at, tb_no());
+    }
+}
+
+/* Makes `x >= cut.value` the whole test for a vector's values. */
+template <class R>
+TB_DEV void tb_whole_trim(const R &r, const tb_cut &cut, float (&x)[R::width], uint32_t vector)
+{
+    if (!cut.partial) return;
+#pragma unroll
+    for (int e = 0; e < R::width; e++)
+        if (x[e] == cut.value && tb_whole_index(r, vector) + e > cut.last) x[e] = -LAW_INF;
+}
+
+enum { TB_COUNT_ONLY, TB_WEIGH, TB_WEIGH_AND_STORE };
+
+/*
+ * Mass and count of the tokens with place >= set.floor; the words exchanged, {mass, count} of each warp, are
+ * returned. TB_COUNT_ONLY leaves the mass out; TB_WEIGH_AND_STORE (f32 logits that are all kept, none of
+ * them NaN, and a scale from TB_LEAST_SCALE on) puts the tokens' ratios where their values were, 0 for what
+ * weighs nothing, and does not count.
+ */
+template <class R> TB_DEV const uint4 *tb_whole_measure(R &r, tb_whole_set *set, int how)
+{
+    const tb_cut cut = tb_make_cut(set->floor);
+    const tb_weigher w = r.weigher;
+    const float step = w.scale * -0x1p-6f;
+    uint32_t high = 0, low = 0, n = 0, values = 0;
+    auto add = [&](bool in, float ratio) {
+        uint32_t h, l;
+        tb_split_ratio(in ? ratio : 0.0f, &h, &l);
+        n += in;
+        high += h;
+        low += l;
+    };
+    if (how == TB_COUNT_ONLY) {
+        tb_whole_each(r, [&](float(&x)[R::width], uint32_t vector, uint4 *, auto) {
+            tb_whole_trim(r, cut, x, vector);
+#pragma unroll
+            for (int e = 0; e < R::width; e++) n += x[e] >= cut.value;
+        });
+    } else if (how == TB_WEIGH_AND_STORE) {
+        if (R::dtype == TOMBOLA_F32) /* the others' elements have no room for a ratio */
+            tb_whole_each(r, [&](float(&x)[R::width], uint32_t, uint4 *at, auto) {
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    float ratio = tb_power_of_two(tb_scaled_exponent(x[e], w.maximum, step), -64.0f);
+                    float upper = __fadd_rz(ratio, 8.0f); /* as in tb_weigh_scaled */
+                    high += law_bits(upper);
+                    low += law_bits(__fadd_rz(ratio, (8.0f + 0x1p-17f) - upper));
+                    x[e] = ratio >= 0x1p-40f ? ratio : 0.0f; /* what weighs nothing */
+                }
+                values += 4;
+                *at = make_uint4(law_bits(x[0]), law_bits(x[1]), law_bits(x[2]), law_bits(x[3]));
+            });
+    } else if (w.plain) {
+        tb_whole_each(r, [&](float(&x)[R::width], uint32_t vector, uint4 *, auto) {
+            tb_whole_trim(r, cut, x, vector);
+#pragma unroll
+            for (int e = 0; e < R::width; e++) add(x[e] >= cut.value, tb_ratio_plain(w, x[e]));
+            values += R::width;
+        });
+    } else {
+        tb_whole_each(r, [&](float(&x)[R::width], uint32_t vector, uint4 *, auto) {
+            tb_whole_trim(r, cut, x, vector);
+#pragma unroll
+            for (int e = 0; e < R::width; e++)
+                add(x[e] >= cut.value, w.flat ? 1.0f : x[e] * w.scale * w.scale2);
+            values += R::width;
+        });
+    }
+    uint64_t mass = tb_warp_sum64(tb_join_sums(high - values * TB_HIGH_BIAS, low - values * TB_LOW_BIAS));
+    n = tb_warp_sum(n);
+    const uint4 *all = tb_whole_exchange(r, make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), n, 0));
+    mass = n = 0;
+    for (uint32_t i = tb_lane(); i < r.team.size * TB_WHOLE_WARPS; i += 32) {
+        uint4 word = all[i];
+        mass += (uint64_t)word.y << 32 | word.x;
+        n += word.z;
+    }
+    if (how != TB_COUNT_ONLY) set->mass = tb_warp_sum64(mass);
+    set->count = tb_warp_sum(n);
+    set->measured = how != TB_COUNT_ONLY;
+    return all;
+}
+
+#endif
