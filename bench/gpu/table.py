@@ -139,7 +139,7 @@ def slower(_, cells):
 
 # ---- the tests on a GPU ----
 
-BITS = ("vectors", "anomalies", "graphs", "streams", "large", "random", "invariance", "soak")  # suites that compare bits
+BITS = ("vectors", "anomalies", "graphs", "streams", "large", "random", "parts", "invariance", "soak")  # suites that compare bits
 
 
 def receipt():
