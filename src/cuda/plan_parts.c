@@ -66,7 +66,8 @@ bool tb_add_parts(tb_cuda_plan *plan, const tb_cuda_device *device, const tombol
         } else if (part == TB_CUDA_RAW_LOGPROBS) {
             if (!of.raw_logprobs && !of.top_logprobs && !of.given_raw_logprobs) continue;
             of.raw_logprobs = of.top_logprobs = of.given_raw_logprobs = NULL;
-            of.top_ids = NULL; /* a flat kernel serves it, as it would a draw */
+            of.top_ids = NULL; /* a flat kernel serves it, as it would a draw with the mass of all tokens, */
+            of.total_mass = (uint64_t *)of.tokens; /* which no other has; any pointer */
             added = tb_add_fast(plan, device, &of, forced && !strncmp(forced, "flat_", 5) ? forced : NULL);
         } else {
             if (!tb_wants_top(&of) && !of.probabilities && !of.masked_logits) continue;

@@ -36,6 +36,34 @@ static const char *picked(const tombola_call *call)
     return tb_cuda_choose(&h200, call, NULL).launch[0].kernel;
 }
 
+/* Only flat kernels know the raw log-probabilities' part; where none has room the call is the generic
+ * kernel's, and no other kernel draws again. */
+static void raw_parts_are_flat(void **state)
+{
+    (void)state;
+    static const tb_cuda_device devices[] = {{8, 0, 108, 166912, 2, 40 << 20},
+                                             {8, 9, 128, 101376, 64, 72 << 20},
+                                             {9, 0, 132, 232448, 2, 60 << 20},
+                                             {12, 0, 170, 101376, 64, 96 << 20}};
+    static const int64_t sizes[] = {1, 4000, 128256, 1 << 20, (1 << 20) + 1, 1 << 22};
+    static const tombola_step step = {.kind = TOMBOLA_TOP_K, .k = 50};
+    for (int d = 0; d < 4; d++)
+        for (int v = 0; v < 6; v++)
+            for (int rows = 1; rows < 1000; rows *= 8) {
+                tombola_call call = call_of(rows, sizes[v], &step, 1);
+                call.raw_logprobs = float_output;
+                tb_cuda_plan plan = tb_cuda_choose(&devices[d], &call, NULL);
+                assert_true(plan.launch_count >= 1);
+                bool raw = false;
+                for (int i = 0; i < plan.launch_count; i++) {
+                    if (plan.launch[i].part != TB_CUDA_RAW_LOGPROBS) continue;
+                    raw = true;
+                    assert_non_null(strstr(plan.launch[i].kernel, "_flat_"));
+                }
+                if (!raw) assert_string_equal(plan.launch[0].kernel, "tombola_generic");
+            }
+}
+
 /* A draw with outputs that its kernel does not have: a launch for each part, or the generic kernel for all.
  */
 static void calls_in_parts(void **state)
@@ -141,6 +169,7 @@ static void entropy_with_the_draw(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(raw_parts_are_flat),
         cmocka_unit_test(calls_in_parts),
         cmocka_unit_test(entropy_with_the_draw),
     };
