@@ -39,8 +39,4 @@
 #define TB_FEW_PIPE_FINISHERS 5 /* warps: one that mails, two that cut, two that fill the output */
 #define TB_FEW_PIPE_MOST_K 64
 
-#define TB_FEW_DRAW_C2_BYTES 38656 /* of draws from few tokens, likewise */
-#define TB_FEW_DRAW_C8_BYTES 35840
-#define TB_FEW_DRAWERS(blocks) ((blocks) > 4 ? 1 : 2) /* warps that draw */
-
 #endif

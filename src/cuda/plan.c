@@ -298,11 +298,9 @@ bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola
 {
     fast_chain chain = read_chain(call);
     if (!fast_serves(call, &chain)) return false;
-    if (tb_add_few_draw(plan, device, call, forced)) return true;
     int choice = FAST_KERNELS;
     const bool flat = flat_serves(call, &chain);
     if (!forced) {
-        choice = FAST_KERNELS;
         if (flat && (!chain.filtered || flat_suits_min_p(device, call)))
             choice = choose_fast(device, call, false);
         if (choice == FAST_KERNELS && !call->total_mass) choice = choose_fast(device, call, true);

@@ -55,8 +55,4 @@ bool tb_has_lists(const tombola_call *call);
 bool tb_add_few(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                 const char *forced);
 
-/* The same for draws, of a call that the fast kernels serve. */
-bool tb_add_few_draw(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
-                     const char *forced);
-
 #endif

@@ -1,5 +1,4 @@
-/* The pipelined kernels for a top_k of few tokens for all slots: for masked logits and probabilities, and for
- * draws. */
+/* The pipelined kernels for masked logits and probabilities under a top_k of few tokens for all slots. */
 #include <string.h>
 
 #include "fast_shapes.h"
@@ -8,7 +7,6 @@
 
 #define FEW_VOCABULARY 16384 /* the shortest rows that they were measured with */
 #define FEW_THREADS (32 * (TB_PIPE_OTHERS + TB_FEW_PIPE_FINISHERS))
-#define FEW_DRAW_THREADS(blocks) (32 * (TB_PIPE_OTHERS + TB_FEW_DRAWERS(blocks)))
 
 static const tb_fast_kernel few_kernels[] = {
     {"few_pipe_c2", 2, FEW_THREADS, TB_FEW_PIPE_C2_BYTES, true, false},
@@ -76,46 +74,5 @@ bool tb_add_few(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_
     }
     if (!kernel) return false;
     tb_add_fast_launch(plan, device, call, kernel, few_names[kernel - few_kernels]);
-    return true;
-}
-
-/* ---- draws ---- */
-
-enum { DRAW_C2, DRAW_C8, DRAW_KERNELS };
-
-static const tb_fast_kernel draw_kernels[DRAW_KERNELS] = {
-    [DRAW_C2] = {"few_draw_pipe_c2", 2, FEW_DRAW_THREADS(2), TB_FEW_DRAW_C2_BYTES, true, false},
-    [DRAW_C8] = {"few_draw_pipe_c8", 8, FEW_DRAW_THREADS(8), TB_FEW_DRAW_C8_BYTES, true, false},
-};
-static const char *const draw_names[DRAW_KERNELS][3] = {
-    [DRAW_C2] = TB_NAMES("few_draw_pipe_c2"),
-    [DRAW_C8] = TB_NAMES("few_draw_pipe_c8"),
-};
-
-/* Of calls that the fast kernels serve: what a top_p takes its part of must be few tokens, too. */
-static bool draw_serves(const tombola_call *call)
-{
-    bool few = false;
-    for (int32_t i = 0; i < call->step_count; i++) {
-        const tombola_step *step = &call->steps[i];
-        few |= is_few(step);
-        if (!few && (step->kind == TOMBOLA_TOP_P || step->kind == TOMBOLA_TOP_K_TOP_P)) return false;
-    }
-    return few && !call->ranks && !call->kept_ids && !call->entropy && !call->total_mass;
-}
-
-/* Adds the one that is forced. None is chosen: they take 4 to 7 % less than the streaming kernels for many
- * long rows, and a sixth less for rows of 32000, but three times as long for rows whose great tokens lie
- * together, as those of real vocabularies do (docs/gpu_speed.md). */
-bool tb_add_few_draw(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
-                     const char *forced)
-{
-    if (!forced || device->shared_bytes <= TB_LARGE_BYTES || !draw_serves(call)) return false;
-    int choice = DRAW_KERNELS;
-    for (int i = 0; i < DRAW_KERNELS; i++)
-        if (!strcmp(forced, draw_kernels[i].name)) choice = i;
-    if (choice == DRAW_C8 && call->dtype != TOMBOLA_F32) return false;
-    if (choice == DRAW_KERNELS || !tb_fast_fits(device, &draw_kernels[choice], call)) return false;
-    tb_add_fast_launch(plan, device, call, &draw_kernels[choice], draw_names[choice]);
     return true;
 }

@@ -522,32 +522,6 @@ static void few_kernels_as_measured(void **state)
     }
 }
 
-/* Draws under a small top_k: the pipelined kernels serve them when forced, and are not chosen. What a top_p
- * takes its part of must be few tokens, too. */
-static void few_draws_when_forced(void **state)
-{
-    (void)state;
-    static const tombola_step steps[] = {{.kind = TOMBOLA_TOP_K, .k = 50},
-                                         {.kind = TOMBOLA_TOP_P, .value = 0.9f},
-                                         {.kind = TOMBOLA_TOP_K, .k = 50}};
-    static const measured calls[] = {
-        {1, 32000, TOMBOLA_F32, "few_draw_pipe_c2"},    {512, 32000, TOMBOLA_F16, "few_draw_pipe_c2"},
-        {16, 128256, TOMBOLA_F32, "few_draw_pipe_c8"},  {32, 128256, TOMBOLA_F32, "few_draw_pipe_c8"},
-        {512, 128256, TOMBOLA_F32, "few_draw_pipe_c8"},
-    };
-    for (int i = 0; i < COUNT(calls); i++) {
-        tombola_call call = call_measured(&calls[i], steps, 2);
-        assert_null(strstr(picked(&call), "few_draw"));
-        tb_cuda_plan plan = tb_cuda_choose(&h200, &call, calls[i].kernel);
-        assert_int_equal(plan.launch_count, 1);
-        assert_non_null(strstr(plan.launch[0].kernel, calls[i].kernel));
-        call.steps = steps + 1; /* the top_p first */
-        assert_int_equal(tb_cuda_choose(&h200, &call, calls[i].kernel).launch_count, 0);
-        call.steps = steps, call.ranks = int_output;
-        assert_int_equal(tb_cuda_choose(&h200, &call, calls[i].kernel).launch_count, 0);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -565,7 +539,6 @@ int main(void)
         cmocka_unit_test(min_p_as_measured),
         cmocka_unit_test(lists_of_many_rows),
         cmocka_unit_test(few_kernels_as_measured),
-        cmocka_unit_test(few_draws_when_forced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,8 +48,7 @@ typedef struct tb_few_tally {
 } tb_few_tally;
 
 template <int dtype, int C> struct tb_few_pipe_shared {
-    typedef tb_few_row row_type;
-    static constexpr bool DRAWS = false, LOGITS = false;
+    static constexpr bool DRAWS = false;
     static constexpr int ROOM = 1;
     static constexpr int WARPS = C * TB_PIPE_WARPS, LOOKS = C * TB_PIPE_LOOKERS;
     static constexpr int GROUPS = TB_FEW_PIPE_PARTS / LOOKS; /* parts of a looker: of 32 / GROUPS lanes */

@@ -1,6 +1,6 @@
 /*
- * What the pipes for few kept tokens have in common (few_pipe.cuh, few_draw_pipe.cuh): the maxima of parts of
- * a row, the value from which on tokens are listed, and the lists.
+ * The rows of the pipe for few kept tokens (few_pipe.cuh): the maxima of parts of a row, the value from which
+ * on tokens are listed, and the lists.
  */
 #ifndef TB_CUDA_FEW_PIPE_ROWS_CUH
 #define TB_CUDA_FEW_PIPE_ROWS_CUH
@@ -14,13 +14,13 @@ template <int dtype, int C, class S> struct tb_few_rows : tb_pipe_rows<dtype, C,
 
     TB_MEMBER bool probabilities() const
     {
-        return !S::LOGITS && params.call.kind == TOMBOLA_PROBABILITIES;
+        return params.call.kind == TOMBOLA_PROBABILITIES;
     }
     TB_MEMBER uint32_t least_key() const
     {
         return probabilities() ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
     }
-    TB_MEMBER const typename S::row_type &known_row(uint32_t i) const
+    TB_MEMBER const tb_few_row &known_row(uint32_t i) const
     {
         return s.row[i % TB_PIPE_KNOWN];
     }
@@ -87,7 +87,7 @@ template <int dtype, int C, class S> struct tb_few_rows : tb_pipe_rows<dtype, C,
         for (uint32_t i = 0; i < rows; i++) {
             const uint32_t at = i % TB_PIPE_RING;
             tb_wait_row(&s.known, i);
-            const typename S::row_type &row = known_row(i);
+            const tb_few_row &row = known_row(i);
             tb_wait_here(&s.mail_maximum[at], i / TB_PIPE_RING & 1);
             const uint4 said = *(const uint4 *)&s.maximum[at][lane * 4];
             const uint32_t keys[4] = {said.x, said.y, said.z, said.w};
