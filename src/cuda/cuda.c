@@ -12,6 +12,7 @@
 #include "fast_shapes.h"
 #include "params.h"
 #include "plan.h"
+#include "whole_shapes.h"
 
 #define OLDEST_MAJOR 8 /* compute capability */
 #define MAX_MODULES 24
@@ -296,6 +297,7 @@ static tombola_result launch_plan(const tb_cuda *cuda, const tombola_call *call,
         params.checked_steps = call->step_count + own;
         if (call->step_count)
             memcpy(params.steps + own, call->steps, (size_t)call->step_count * sizeof params.steps[0]);
+        params.sorted = tb_whole_sorted(&params.call, params.steps);
         if (plan->lists && (launch->part == TB_CUDA_DRAW || launch->part == TB_CUDA_ROWS))
             list_kept(call, plan, &params.call);
         tb_cu_attribute attributes[MAX_ATTRIBUTES];

@@ -33,6 +33,9 @@
 #define TB_WHOLE_PIPE_C16_BYTES 18432
 #define TB_WHOLE_PIPE_WRITERS 4 /* warps that write */
 
+#define TB_WHOLE_ONCE_THREADS 512 /* of softmax of few rows: a block of 16, */
+#define TB_WHOLE_ONCE_WEIGHTS 16  /* elements of each */
+
 #define TB_FEW_PIPE_C2_BYTES 29824 /* of few kept tokens, likewise */
 #define TB_FEW_PIPE_C4_BYTES 30720
 #define TB_FEW_PIPE_C8_BYTES 35328

@@ -357,6 +357,7 @@ static int64_t whole_shared(const tombola_call *call, unsigned blocks)
     const int64_t warps = TB_WHOLE_THREADS / 32;
     int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps,
             bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
+    if (blocks == TB_WHOLE_SORT_BLOCKS && tb_whole_sorted(call, call->steps)) bytes += TB_WHOLE_SORT_BYTES;
     if (whole_lists(call)) /* the list takes the row's place */
         bytes =
             (bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes) + blocks * warps * TB_WHOLE_TOP_BYTES;
@@ -368,6 +369,15 @@ static bool whole_fits(const tb_cuda_device *device, const tombola_call *call, u
     if (blocks > 1 && device->major < 9) return false;
     if (blocks > 8 && device->major >= 12) return false;
     return whole_shared(call, blocks) <= device->shared_bytes;
+}
+
+/* Whether ids are best sorted by 16 blocks a row, of 512 vectors or more each (measured on 132). */
+static bool sorted_by_all(const tb_cuda_device *device, const tombola_call *call)
+{
+    const int64_t vectors = vectors_of(call), sms = device->multiprocessors;
+    return whole_fits(device, call, TB_WHOLE_SORT_BLOCKS) && tb_whole_sorted(call, call->steps) &&
+           vectors >= 512 * TB_WHOLE_SORT_BLOCKS &&
+           call->rows <= (vectors < 24 * 1024 ? sms * 3 / 16 : sms / 4);
 }
 
 /* `blocks` of a row; 0: as many as suit the batch. False where a row does not fit. */
@@ -385,6 +395,7 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
         while (blocks < most && call->rows * blocks * 2 <= device->multiprocessors &&
                vectors_of(call) >= 1024 * 2 * (int64_t)blocks)
             blocks *= 2;
+        if (sorted_by_all(device, call)) blocks = TB_WHOLE_SORT_BLOCKS;
     }
     if (!whole_fits(device, call, blocks)) return false;
     plan->launch[plan->launch_count++] =
@@ -410,6 +421,24 @@ static const tb_fast_kernel softmax_kernels[] = {
 static const char *const softmax_names[][3] = {TB_NAMES("whole_pipe_c2"), TB_NAMES("whole_pipe_c4"),
                                                TB_NAMES("whole_pipe_c8"), TB_NAMES("whole_pipe_c16")};
 
+/* For few rows, each in the registers of its blocks. */
+static const tb_fast_kernel softmax_once = {"whole_once_c16", 16, TB_WHOLE_ONCE_THREADS, 0, false, false};
+static const char *const softmax_once_names[] = TB_NAMES("whole_once");
+
+static bool once_fits(const tb_cuda_device *device, const tombola_call *call)
+{
+    const int64_t width = call->dtype == TOMBOLA_F32 ? 4 : 8;
+    return tb_fast_fits(device, &softmax_once, call) &&
+           vectors_of(call) * width <= 16 * TB_WHOLE_ONCE_THREADS * TB_WHOLE_ONCE_WEIGHTS;
+}
+
+/* A cluster for each row, two at a time of long ones (measured on 132 multiprocessors). */
+static bool once_suits(const tb_cuda_device *device, const tombola_call *call)
+{
+    const int64_t clusters = tb_pipe_clusters(device, &softmax_once);
+    return call->rows <= (call->vocab_size < 65536 ? 1 : 2) * clusters && vectors_of(call) >= 8 * 256;
+}
+
 static bool softmax_serves(const tombola_call *call)
 {
     fast_chain chain = read_chain(call);
@@ -426,6 +455,10 @@ static bool add_softmax(tb_cuda_plan *plan, const tb_cuda_device *device, const 
     const int count = sizeof softmax_kernels / sizeof softmax_kernels[0];
     if (device->shared_bytes <= TB_LARGE_BYTES || !softmax_serves(call)) return false;
     const tb_fast_kernel *kernel = NULL;
+    if (once_fits(device, call) && (forced ? !strcmp(forced, softmax_once.name) : once_suits(device, call))) {
+        tb_add_fast_launch(plan, device, call, &softmax_once, softmax_once_names);
+        return true;
+    }
     if (!forced) {
         if (vectors_of(call) >= 8 * 256) kernel = choose_pipe(device, call, softmax_kernels, count, 0);
     } else {
@@ -451,6 +484,7 @@ static bool pick_suits(const tb_cuda_device *device, const tombola_call *call)
     /* logits under a top_p are read twice */
     const bool twice =
         call->kind != TOMBOLA_PROBABILITIES && tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS;
+    if (many && sorted_by_all(device, call)) return false;
     return call->vocab_size >= 16384 && call->rows > (twice ? sms * 3 / 4 : many ? sms / 16 : sms * 3 / 8);
 }
 
@@ -528,7 +562,8 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
         plan.slow_doubles = true;
         bool sums = false;
         for (int i = 0; i < plan.launch_count; i++)
-            sums |= strstr(plan.launch[i].kernel, "_flat_") || strstr(plan.launch[i].kernel, "whole_pipe_");
+            sums |= strstr(plan.launch[i].kernel, "_flat_") || strstr(plan.launch[i].kernel, "whole_pipe_") ||
+                    strstr(plan.launch[i].kernel, "whole_once_");
         if (!sums) plan.launch_count = 0;
         return plan;
     }
