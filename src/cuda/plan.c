@@ -355,12 +355,13 @@ static bool whole_lists(const tombola_call *call)
 static int64_t whole_shared(const tombola_call *call, unsigned blocks)
 {
     const int64_t warps = TB_WHOLE_THREADS / 32;
+    const bool sorts = tb_whole_sorts(call, blocks);
     int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps,
-            bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
-    if (blocks == TB_WHOLE_SORT_BLOCKS && tb_whole_sorted(call, call->steps)) bytes += TB_WHOLE_SORT_BYTES;
-    if (whole_lists(call)) /* the list takes the row's place */
-        bytes =
-            (bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes) + blocks * warps * TB_WHOLE_TOP_BYTES;
+            bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16) + (sorts ? TB_WHOLE_SORT_BYTES : 0);
+    if (sorts || whole_lists(call)) { /* the list takes the row's place */
+        if (bytes < TB_PICK_LIST_BYTES) bytes = TB_PICK_LIST_BYTES;
+        bytes += blocks * warps * (TB_WHOLE_TOP_BYTES + (sorts ? TB_WHOLE_MIDDLE_BYTES : 0));
+    }
     return TB_WHOLE_FIXED_BYTES + blocks * warps * TB_WHOLE_WARP_BYTES + bytes;
 }
 
@@ -371,20 +372,20 @@ static bool whole_fits(const tb_cuda_device *device, const tombola_call *call, u
     return whole_shared(call, blocks) <= device->shared_bytes;
 }
 
-/* Whether ids are best sorted by 16 blocks a row, of 512 vectors or more each (measured on 132). */
+/* Whether ids are best sorted by 16 blocks a row, which has a vector for each lane (measured on 132). */
 static bool sorted_by_all(const tb_cuda_device *device, const tombola_call *call)
 {
-    const int64_t vectors = vectors_of(call), sms = device->multiprocessors;
-    return whole_fits(device, call, TB_WHOLE_SORT_BLOCKS) && tb_whole_sorted(call, call->steps) &&
-           vectors >= 512 * TB_WHOLE_SORT_BLOCKS &&
-           call->rows <= (vectors < 24 * 1024 ? sms * 3 / 16 : sms / 4);
+    const int64_t vectors = vectors_of(call), few = vectors < 24 * 1024 ? 3 : 4;
+    return vectors >= 16 * 8 * 31 && call->rows <= device->multiprocessors * few / 16 &&
+           tb_whole_sorts(call, 16) && whole_fits(device, call, 16);
 }
 
 /* `blocks` of a row; 0: as many as suit the batch. False where a row does not fit. */
 static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                       unsigned blocks)
 {
-    static const char *const names[] = TB_NAMES("whole"), *const top_names[] = TB_NAMES("whole_top");
+    static const char *const names[] = TB_NAMES("whole"), *const top_names[] = TB_NAMES("whole_top"),
+                             *const sort_names[] = TB_NAMES("whole_sort");
     if (!blocks) {
         /* Three blocks a multiprocessor, so that one reads while others compute and write; where rows are
          * few, more blocks a row, down to 16 KB each. */
@@ -395,11 +396,13 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
         while (blocks < most && call->rows * blocks * 2 <= device->multiprocessors &&
                vectors_of(call) >= 1024 * 2 * (int64_t)blocks)
             blocks *= 2;
-        if (sorted_by_all(device, call)) blocks = TB_WHOLE_SORT_BLOCKS;
+        if (sorted_by_all(device, call)) blocks = 16;
     }
     if (!whole_fits(device, call, blocks)) return false;
     plan->launch[plan->launch_count++] =
-        (tb_cuda_launch){.kernel = (whole_lists(call) ? top_names : names)[call->dtype],
+        (tb_cuda_launch){.kernel = (tb_whole_sorts(call, blocks) ? sort_names
+                                    : whole_lists(call)          ? top_names
+                                                                 : names)[call->dtype],
                          .grid = (unsigned)call->rows * blocks,
                          .threads = TB_WHOLE_THREADS,
                          .cluster = blocks,
@@ -432,13 +435,6 @@ static bool once_fits(const tb_cuda_device *device, const tombola_call *call)
            vectors_of(call) * width <= 16 * TB_WHOLE_ONCE_THREADS * TB_WHOLE_ONCE_WEIGHTS;
 }
 
-/* A cluster for each row, two at a time of long ones (measured on 132 multiprocessors). */
-static bool once_suits(const tb_cuda_device *device, const tombola_call *call)
-{
-    const int64_t clusters = tb_pipe_clusters(device, &softmax_once);
-    return call->rows <= (call->vocab_size < 65536 ? 1 : 2) * clusters && vectors_of(call) >= 8 * 256;
-}
-
 static bool softmax_serves(const tombola_call *call)
 {
     fast_chain chain = read_chain(call);
@@ -455,7 +451,11 @@ static bool add_softmax(tb_cuda_plan *plan, const tb_cuda_device *device, const 
     const int count = sizeof softmax_kernels / sizeof softmax_kernels[0];
     if (device->shared_bytes <= TB_LARGE_BYTES || !softmax_serves(call)) return false;
     const tb_fast_kernel *kernel = NULL;
-    if (once_fits(device, call) && (forced ? !strcmp(forced, softmax_once.name) : once_suits(device, call))) {
+    /* a cluster for each row, or two at a time on the same multiprocessors (measured on 132) */
+    const bool two = (call->dtype == TOMBOLA_F32) == (call->vocab_size >= 65536),
+               suits = vectors_of(call) >= 8 * 256 &&
+                       call->rows <= (two ? 2 : 1) * tb_pipe_clusters(device, &softmax_once);
+    if (once_fits(device, call) && (forced ? !strcmp(forced, softmax_once.name) : suits)) {
         tb_add_fast_launch(plan, device, call, &softmax_once, softmax_once_names);
         return true;
     }

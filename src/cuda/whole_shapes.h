@@ -14,10 +14,11 @@
 #define TB_WHOLE_THREADS 256
 #define TB_WHOLE_FIXED_BYTES 7024
 #define TB_WHOLE_WARP_BYTES 52  /* for each warp of the team: two words of mail, its groups, its flags */
-#define TB_WHOLE_TOP_BYTES 20   /* and where the greatest tokens are wanted in order */
+#define TB_WHOLE_TOP_BYTES 16   /* and where the greatest tokens are wanted in order */
 #define TB_WHOLE_SORT_BLOCKS 16 /* of a team that sorts ids: the tokens that each lists, fewer than ROOM, */
 #define TB_WHOLE_SORT_ROOM 256  /* come to all others as sorted keys */
 #define TB_WHOLE_SORT_BYTES (TB_WHOLE_SORT_BLOCKS * TB_WHOLE_SORT_ROOM * 4)
+#define TB_WHOLE_MIDDLE_BYTES 4 /* and there for each warp of the team */
 
 #define TB_PICK_THREADS 1024     /* at most: 256, 512 or 1024 */
 #define TB_PICK_LIST_BYTES 46848 /* the list of a row's greatest tokens */
@@ -82,6 +83,12 @@ LAW_FN uint32_t tb_whole_sorted(const tombola_call *call, const tombola_step *st
     }
     if (!least) return call->kept_ids ? 0 : (uint32_t)call->top_count;
     return call->kept_ids && !tb_wants_top(call) ? least : 0;
+}
+
+/* Whether `blocks` of a row sort such ids together, by a kernel of their own. */
+LAW_FN bool tb_whole_sorts(const tombola_call *call, unsigned blocks)
+{
+    return blocks == TB_WHOLE_SORT_BLOCKS && tb_whole_sorted(call, call->steps) > 0;
 }
 
 #endif

@@ -423,7 +423,7 @@ static void softmax_kernels_as_measured(void **state)
         {128, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
         {512, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
         {1, 128256, TOMBOLA_BF16, "tombola_whole_once_bf16"},
-        {8, 128256, TOMBOLA_BF16, "tombola_whole_once_bf16"},
+        {8, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
         {512, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
         {512, 2048, TOMBOLA_F32, "tombola_whole_f32"},
         {32, 8192, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
@@ -488,7 +488,7 @@ static void lists_of_many_rows(void **state)
     call.step_count = 0, call.top_ids = int_output, call.top_count = 2048;
     assert_string_equal(picked(&call), "tombola_pick_f32");
     for (call.rows = 1; call.rows <= 24; call.rows++) { /* all blocks of a row sort it */
-        assert_string_equal(picked(&call), "tombola_whole_top_f32");
+        assert_string_equal(picked(&call), "tombola_whole_sort_f32");
         assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].cluster, 16);
     }
     call.rows = 8;

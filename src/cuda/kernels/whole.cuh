@@ -22,7 +22,7 @@
 #define TB_WHOLE_LIST TB_WHOLE_THREADS /* one token a thread */
 #define TB_WHOLE_SEGMENT 94            /* listed tokens of a warp: so many fit the place of the bins */
 #define TB_WHOLE_OWN (TB_WHOLE_SEGMENT * TB_WHOLE_WARPS)
-#define TB_WHOLE_SORT_WORDS 1024
+#define TB_WHOLE_SORT_WORDS 768
 #define TB_WHOLE_GROUPS (TB_WHOLE_WARPS * 4) /* of a block: eight lanes' elements, whose maximum is known */
 
 /* A chain with at most one temperature, before the filters, and at most one top_p: top_k and min_p steps
@@ -73,6 +73,7 @@ typedef struct tb_whole_shared {
         struct {
             float sort_value[TB_WHOLE_SORT_ROOM];    /* of the block's list, in no order; -inf behind them */
             uint32_t sort_index[TB_WHOLE_SORT_ROOM]; /* in the row */
+            uint32_t sort_order[TB_WHOLE_SORT_ROOM]; /* likewise, of the sorted list */
             uint32_t sort_kept[TB_WHOLE_SORT_WORDS]; /* a bit for each token of the block's share */
         };
     };
@@ -95,8 +96,9 @@ TB_DEV uint64_t *tb_whole_words(tb_whole_shared *s)
 }
 
 /* What each thread knows of its row. */
-template <int dtype_, bool TOP_ = false> struct tb_whole_row {
-    static constexpr bool TOP = TOP_; /* the greatest tokens in order are wanted, too */
+template <int dtype_, bool TOP_ = false, bool SORT_ = false> struct tb_whole_row {
+    static constexpr bool TOP = TOP_, /* the greatest tokens in order are wanted, too; */
+        SORT = SORT_;                 /* or nothing but ids, of few tokens, by 16 blocks */
     static constexpr int dtype = dtype_, bytes = dtype == TOMBOLA_F32 ? 4 : 2, width = 16 / bytes;
     tb_whole_shared *s;
     uint4 *group;    /* [warps of the team] keys of the greatest of each eight lanes */
@@ -116,7 +118,7 @@ template <int dtype_, bool TOP_ = false> struct tb_whole_row {
 
 static_assert(sizeof(tb_whole_shared) <= TB_WHOLE_FIXED_BYTES && TB_WHOLE_FIXED_BYTES % 16 == 0, "plan.c");
 
-/* [warps of the team] With TOP: key of one of its lanes' greatest ones, to go by (whole_sort.cuh). */
+/* [warps of the team] With SORT: key of one of its lanes' greatest ones, to go by (whole_sort.cuh). */
 template <class R> TB_DEV uint32_t *tb_whole_middle(const R &r)
 {
     return (uint32_t *)(r.spread + r.team.size * TB_WHOLE_WARPS);
@@ -132,7 +134,8 @@ template <class R> TB_DEV void tb_whole_lay_out(R &r, char *memory, const tb_tea
     r.keep = (uint4 *)(r.flags + warps);
     r.spread = r.keep;
     r.team = team;
-    if (R::TOP) r.keep = (uint4 *)(tb_whole_middle(r) + warps);
+    if (R::TOP) r.keep += warps;
+    if (R::SORT) r.keep += warps / 4;
     r.turn = 0;
     r.pulled = r.mailed = false;
 }
@@ -166,8 +169,8 @@ template <class R> TB_DEV tb_whole_part tb_whole_share(const R &r, const char *d
 /* ---- exchanges ---- */
 
 /* Sends a warp's word (the same in all its lanes) to `all` of every block of the team, with the first one
- * also its flags (and with TOP spread and middle); returns when all words have come. Whose n-th has come may
- * send its (n+1)-th, so words and barriers of even and odd turns are apart. */
+ * also its flags (with TOP spread, with SORT middle); returns when all words have come. Whose n-th has come
+ * may send its (n+1)-th, so words and barriers of even and odd turns are apart. */
 template <bool FIRST, class R>
 TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t middle, uint32_t flags)
 {
@@ -176,7 +179,7 @@ TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t m
         if (tb_lane() == 0) {
             all[at] = word;
             if (FIRST) r.flags[at] = flags;
-            if (FIRST && R::TOP) r.spread[at] = spread, tb_whole_middle(r)[at] = middle;
+            if (FIRST && R::TOP) r.spread[at] = spread;
         }
         __syncthreads();
         return;
@@ -187,7 +190,7 @@ TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t m
         *(uint4 *)tb_emulated_remote(&all[at], tb_lane()) = word;
         if (FIRST) *(uint32_t *)tb_emulated_remote(&r.flags[at], tb_lane()) = flags;
         if (FIRST && R::TOP) *(uint4 *)tb_emulated_remote(&r.spread[at], tb_lane()) = spread;
-        if (FIRST && R::TOP) *(uint32_t *)tb_emulated_remote(&tb_whole_middle(r)[at], tb_lane()) = middle;
+        if (FIRST && R::SORT) *(uint32_t *)tb_emulated_remote(&tb_whole_middle(r)[at], tb_lane()) = middle;
     }
     tb_emulated_barrier();
 #elif !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -195,12 +198,12 @@ TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t m
     if (tb_lane() < r.team.size) {
         tb_mail_16(&all[at], (int)tb_lane(), word, box);
         if (FIRST && R::TOP) tb_mail_16(&r.spread[at], (int)tb_lane(), spread, box);
-        if (FIRST && R::TOP) tb_mail_4(&tb_whole_middle(r)[at], (int)tb_lane(), middle, box);
+        if (FIRST && R::SORT) tb_mail_4(&tb_whole_middle(r)[at], (int)tb_lane(), middle, box);
         if (FIRST) tb_mail_4(&r.flags[at], (int)tb_lane(), flags, box);
     }
     __syncwarp();
     if (threadIdx.x == 0)
-        tb_mail_expect(box, r.team.size * TB_WHOLE_WARPS * (!FIRST ? 16 : R::TOP ? 40 : 20));
+        tb_mail_expect(box, r.team.size * TB_WHOLE_WARPS * (!FIRST ? 16 : R::SORT ? 40 : R::TOP ? 36 : 20));
     else if (tb_lane() == 0)
         tb_mail_arrive(box);
     tb_mail_wait(box, turn >> 1 & 1);
@@ -311,7 +314,7 @@ TB_DEV void tb_whole_load_vectors(const R &r, uint32_t j0, const char *from, uin
     if (j0 + U <= r.part.inner) {
 #pragma unroll
         for (int j = 0; j < U; j++) v[j] = tb_whole_load(from + j * 512);
-    } else if (R::TOP && r.part.end == r.part.first + r.part.inner * 32) { /* less, but all of it inside */
+    } else if (R::SORT && r.part.end == r.part.first + r.part.inner * 32) { /* less, but all of it inside */
 #pragma unroll
         for (int j = 0; j < U; j++)
             v[j] = j0 + j < r.part.inner ? tb_whole_load(from + j * 512) : make_uint4(none, none, none, none);

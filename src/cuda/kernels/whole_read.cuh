@@ -119,13 +119,13 @@ TB_DEV uint32_t tb_whole_read(R &r, const tb_cuda_params &params, bool located, 
     float top = -LAW_INF;
     bool nan = false, negative = false, parsed = tb_warp() != TB_WHOLE_WARPS - 1;
 #pragma unroll 1
-    for (uint32_t j0 = 0; j0 < loads || (R::TOP ? !j0 : !parsed); j0 += TB_WHOLE_UNROLL) {
+    for (uint32_t j0 = 0; j0 < loads || (R::SORT ? !j0 : !parsed); j0 += TB_WHOLE_UNROLL) {
         uint4 v[TB_WHOLE_UNROLL];
         const bool inner = j0 + TB_WHOLE_UNROLL <= r.part.inner;
         tb_whole_load_vectors(r, j0, from, none, v);
         if (!parsed) tb_whole_parse(params, located, slot, &r.s->chain);
         parsed = true;
-        if (R::TOP && j0 == 0) *sorter = tb_whole_prepare_sort(r, params);
+        if (R::SORT && j0 == 0) *sorter = tb_whole_prepare_sort(r, params);
 #pragma unroll
         for (int j = 0; j < TB_WHOLE_UNROLL; j++)
             if (inner || r.part.first + (j0 + j) * 32 + tb_lane() < r.part.end)
@@ -150,7 +150,7 @@ TB_DEV uint32_t tb_whole_read(R &r, const tb_cuda_params &params, bool located, 
         spread_word.y = number(12);
         spread_word.z = number(20);
         spread_word.w = number(28);
-        middle = number(sorter->number);
+        if (R::SORT) middle = number(sorter->number);
     }
 #pragma unroll
     for (int d = 1; d < 8; d *= 2) {

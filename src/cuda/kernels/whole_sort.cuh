@@ -37,19 +37,18 @@ template <class R> TB_DEV float *tb_whole_sort_lists(const R &r)
 template <class R> TB_DEV tb_whole_sorter tb_whole_prepare_sort(const R &r, const tb_cuda_params &params)
 {
     tb_whole_sorter sorter = {false, 0, 0};
-    if (!params.sorted || r.team.size != TB_WHOLE_SORT_BLOCKS ||
-        tb_whole_share_vectors(r) * R::width > TB_WHOLE_SORT_WORDS * 32)
-        return sorter;
+    if (tb_whole_share_vectors(r) * R::width > TB_WHOLE_SORT_WORDS * 32) return sorter;
     sorter.sorts = true;
     uint4 *lists = (uint4 *)tb_whole_sort_lists(r);
     const uint32_t word = law_bits(-LAW_INF);
     const uint4 none = make_uint4(word, word, word, word);
-    static_assert(TB_WHOLE_SORT_ROOM == TB_WHOLE_THREADS && TB_WHOLE_SORT_WORDS == 4 * TB_WHOLE_THREADS, "");
+    static_assert(TB_WHOLE_SORT_ROOM == TB_WHOLE_THREADS && TB_WHOLE_SORT_WORDS == 3 * TB_WHOLE_THREADS, "");
 #pragma unroll
     for (uint32_t i = 0; i < TB_WHOLE_SORT_BYTES / 16 / TB_WHOLE_THREADS; i++)
         lists[i * TB_WHOLE_THREADS + threadIdx.x] = none;
     r.s->sort_value[threadIdx.x] = -LAW_INF;
-    *(uint4 *)&r.s->sort_kept[threadIdx.x * 4] = make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (uint32_t i = 0; i < 3; i++) r.s->sort_kept[i * TB_WHOLE_THREADS + threadIdx.x] = 0;
     /* x: the fraction of the row's tokens that are to reach the bound; four standard deviations more than
      * wanted, and as much again for the guess */
     constexpr float LANES = TB_WHOLE_SORT_BLOCKS * TB_WHOLE_THREADS, WARPS = LANES / 32.0f;
@@ -71,51 +70,78 @@ template <class R> TB_DEV tb_whole_sorter tb_whole_prepare_sort(const R &r, cons
     return sorter;
 }
 
-/* A key that so many of the warps' keys reach, about the greatest such one, but at least `least`. */
-template <class R>
-TB_DEV uint32_t tb_whole_sort_bound(const R &r, uint32_t middles, uint32_t least, bool logarithmic)
+/* 1 if a is greater, else 0. */
+TB_DEV float tb_whole_sort_one(float a, float b)
 {
-    if (!middles) return least;
+#ifdef __CUDA_ARCH__
+    float one;
+    asm("set.gt.f32.f32 %0, %1, %2;" : "=f"(one) : "f"(a), "f"(b));
+    return one;
+#else
+    return a > b ? 1.0f : 0.0f;
+#endif
+}
+
+/* All bits if a is greater, else none. */
+TB_DEV uint32_t tb_whole_sort_bits(float a, float b)
+{
+#ifdef __CUDA_ARCH__
+    uint32_t bits;
+    asm("set.gt.u32.f32 %0, %1, %2;" : "=r"(bits) : "f"(a), "f"(b));
+    return bits;
+#else
+    return a > b ? ~0u : 0u;
+#endif
+}
+
+/* A value that so many of the warps' values in `middle` reach, about the greatest such one; or the least of
+ * all, where not so many reach that. */
+template <class R>
+TB_DEV float tb_whole_sort_bound(const R &r, uint32_t middles, uint32_t least, bool logarithmic)
+{
     const uint4 g = ((const uint4 *)tb_whole_middle(r))[tb_lane()];
     const uint32_t key[4] = {g.x, g.y, g.z, g.w};
-    uint32_t low = ~0u, high = 0;
+    uint32_t low = TB_KEY_POS_INF, high = 0, number = 0;
+    float value[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        low = key[i] < low ? key[i] : low;
+        const bool counts = key[i] >= least;
+        value[i] = law_key_value(key[i]);
+        number += counts;
+        low = counts && key[i] < low ? key[i] : low;
         high = key[i] > high ? key[i] : high;
     }
+    number = tb_warp_sum(number);
     low = tb_warp_min(low);
     high = tb_warp_max(high);
-    if (high < least) return least;
-    if (low < least) low = least;
-        /* fifths of an interval of values, since logits are near to one another, or of keys, as if of
-         * logarithms; the counts of its four bounds, at most 128, in one sum */
+    if (!middles || number < middles) return law_key_value(least);
+        /* quarters of an interval of values, since logits are near to one another, or of keys, as if of
+         * logarithms; the counts of its three bounds, at most 128, are digits of one sum */
 #pragma unroll 1
-    for (int round = 0; round < 3 && low < high; round++) {
-        const float bottom = law_key_value(low), fifth = (law_key_value(high) - bottom) * 0.2f;
-        const bool linear = !logarithmic && fifth < LAW_INF;
-        uint32_t bound[4], counts = 0;
+    for (int round = 0; round < 3; round++) {
+        const float bottom = law_key_value(low), quarter = (law_key_value(high) - bottom) * 0.25f;
+        const bool linear = !logarithmic && quarter < LAW_INF;
+        float bound[3], counts = 0.0f;
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            bound[i] = linear ? law_key(bottom + fifth * (float)(i + 1))
-                              : low + (high - low) / 5 * (uint32_t)(i + 1);
+        for (int i = 0; i < 3; i++) {
+            bound[i] = linear ? bottom + quarter * (float)(i + 1)
+                              : law_key_value(low + (high - low) / 4 * (uint32_t)(i + 1));
 #pragma unroll
-            for (int j = 0; j < 4; j++) counts += key[j] >= bound[i] ? 1u << 8 * i : 0u;
+            for (int j = 0; j < 4; j++)
+                counts += (i == 0   ? 1.0f
+                           : i == 1 ? 256.0f
+                                    : 65536.0f) *
+                          tb_whole_sort_one(value[j], bound[i]);
         }
-        counts = tb_warp_sum(counts);
-        uint32_t top = high;
+        const uint32_t all = tb_warp_sum((uint32_t)counts);
+        uint32_t reached = 0;
 #pragma unroll
-        for (int i = 3; i >= 0; i--) {
-            const bool enough = (counts >> 8 * i & 255u) >= middles;
-            if (!enough) top = bound[i];
-            if (enough && bound[i] > low) {
-                low = bound[i];
-                break;
-            }
-        }
-        high = top;
+        for (int i = 0; i < 3; i++) reached += (all >> 8 * i & 255u) >= middles;
+        const uint32_t top = high;
+        low = reached == 0 ? low : law_key(reached == 1 ? bound[0] : reached == 2 ? bound[1] : bound[2]);
+        high = reached == 3 ? top : law_key(reached == 0 ? bound[0] : reached == 1 ? bound[1] : bound[2]);
     }
-    return low;
+    return law_key_value(low);
 }
 
 /* Lists the block's tokens from a value on in s->sort_value; what finds no room is counted all the same. */
@@ -150,34 +176,10 @@ template <class R> TB_DEV void tb_whole_sort_list(const R &r, float bound)
                                                           : law_float(bits << 16);
             const uint32_t vector = r.part.first + (j0 + j) * 32 + tb_lane();
             if (to >= TB_WHOLE_SORT_ROOM) continue;
-            s->sort_value[to] = value;
+            s->sort_value[to] = value + 0.0f; /* not -0 */
             s->sort_index[to] = tb_whole_index(r, vector) + e;
         }
     }
-}
-
-/* 1 if a is greater, else 0. */
-TB_DEV float tb_whole_sort_one(float a, float b)
-{
-#ifdef __CUDA_ARCH__
-    float one;
-    asm("set.gt.f32.f32 %0, %1, %2;" : "=f"(one) : "f"(a), "f"(b));
-    return one;
-#else
-    return a > b ? 1.0f : 0.0f;
-#endif
-}
-
-/* All bits if a is greater, else none. */
-TB_DEV uint32_t tb_whole_sort_bits(float a, float b)
-{
-#ifdef __CUDA_ARCH__
-    uint32_t bits;
-    asm("set.gt.u32.f32 %0, %1, %2;" : "=r"(bits) : "f"(a), "f"(b));
-    return bits;
-#else
-    return a > b ? ~0u : 0u;
-#endif
 }
 
 /* How many of the block's n listed tokens are greater than a value, by a warp. */
@@ -202,51 +204,60 @@ TB_DEV uint32_t tb_whole_sort_greater(const tb_whole_shared *s, uint32_t n, floa
     return (uint32_t)(greater[0] + greater[1] + (greater[2] + greater[3]));
 }
 
-/* Sorts the block's list of n tokens; `there`: one is this thread's. Sends the values to all blocks, by_index
- * to later ones the next greater values: then those of this block which are equal to a token there are
- * greater, too, as they come before it. Returns the number of tokens in the list that come before the
- * thread's, when all lists have come. */
-template <class R>
-TB_DEV uint32_t tb_whole_sort_mail(const R &r, float *lists, uint32_t n, bool there, float value,
-                                   uint32_t index, bool by_index)
+/* Sorts the block's list of n tokens, into `own` and s->sort_order. */
+TB_DEV void tb_whole_sort_own(tb_whole_shared *s, float *own, uint32_t n)
 {
-    tb_whole_shared *s = r.s;
-    const uint32_t self = r.team.rank, sent = n < TB_WHOLE_SORT_ROOM ? (n + 3) / 4 : 0;
-    float *own = lists + self * TB_WHOLE_SORT_ROOM;
+    const uint32_t self = threadIdx.x;
+    const bool there = self < n;
+    const float value = there ? s->sort_value[self] : 0.0f;
+    const uint32_t index = there ? s->sort_index[self] : 0;
     uint32_t before = 0;
     bool equal = false;
-    if (sent && tb_warp() * 32 < n) {
+    if (tb_warp() * 32 < n) {
         before = tb_whole_sort_greater(s, n, value);
-        if (there) equal = atomicExch((uint32_t *)&own[before], law_bits(value)) != law_bits(-LAW_INF);
-    }
-    if (__syncthreads_or(equal)) { /* some are equal: of those the lower indices come first */
         if (there) {
-            uint32_t lower = 0;
-#pragma unroll 4
-            for (uint32_t i = 0; i < n; i++) lower += s->sort_value[i] == value && s->sort_index[i] < index;
-            before += lower;
-            own[before] = value;
+            equal = atomicExch((uint32_t *)&own[before], law_bits(value)) != law_bits(-LAW_INF);
+            s->sort_order[before] = index;
         }
-        __syncthreads();
     }
-    const uint32_t to = threadIdx.x % TB_WHOLE_SORT_BLOCKS;
+    if (!__syncthreads_or(equal)) return;
+    if (there) { /* some are equal: of those the lower indices come first */
+#pragma unroll 4
+        for (uint32_t i = 0; i < n; i++) before += s->sort_value[i] == value && s->sort_index[i] < index;
+        own[before] = value;
+        s->sort_order[before] = index;
+    }
+    __syncthreads();
+}
+
+/* Sends the sorted list of n tokens to all blocks, by_index to later ones the next greater values: then those
+ * of this block which are equal to a token there are greater, too, as they come before it. Returns when all
+ * lists have come. */
+template <class R> TB_DEV void tb_whole_sort_mail(const R &r, float *lists, uint32_t n, bool by_index)
+{
+    tb_whole_shared *s = r.s;
+    const uint32_t self = r.team.rank, to = threadIdx.x % TB_WHOLE_SORT_BLOCKS,
+                   sent = n < TB_WHOLE_SORT_ROOM ? (n + 3) / 4 : 0;
+    float *own = lists + self * TB_WHOLE_SORT_ROOM;
     if (threadIdx.x < TB_WHOLE_SORT_BLOCKS) {
         tb_mail_expect_at(&s->list_box, (int)to, (to == self ? 0 : sent * 16) + 4);
         tb_mail_4(&s->listed_by[self], (int)to, n, &s->list_box);
     }
     if (to != self) {
         const uint32_t more = by_index && to > self;
-        auto next = [&](float x) { return law_bits(law_key_value(law_key(x) + more)); };
+        auto next = [&](uint32_t bits) { /* the next one's bits: one more, or less if they have a sign */
+                                         const uint32_t sign = bits & 0x80000000u ? ~0u : 0u;
+                                         return bits + (more ^ sign) - sign;
+        };
 #pragma unroll 1
         for (uint32_t i = threadIdx.x / TB_WHOLE_SORT_BLOCKS; i < sent;
              i += TB_WHOLE_THREADS / TB_WHOLE_SORT_BLOCKS) {
-            const float4 x = *(const float4 *)&own[i * 4];
+            const uint4 x = *(const uint4 *)&own[i * 4];
             tb_mail_16(&own[i * 4], (int)to, make_uint4(next(x.x), next(x.y), next(x.z), next(x.w)),
                        &s->list_box);
         }
     }
     tb_mail_await(&s->list_box);
-    return before;
 }
 
 /* The number of tokens of the row before one of this block, of which `before` are in its own list;
@@ -320,21 +331,24 @@ TB_DEV bool tb_whole_sort(const R &r, const tb_whole_sorter &sorter, const tb_cu
     const float temperature = s->chain.temperature;
     if (temperature != 1.0f && law_temperature(temperature).mode == LAW_GREEDY) return false;
     const bool probabilities = call.kind == TOMBOLA_PROBABILITIES;
-    const uint32_t least = probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT,
-                   bound = tb_whole_sort_bound(r, sorter.middles, least, probabilities);
-    tb_whole_sort_list(r, law_key_value(bound));
+    const uint32_t least = probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
+    const float bound = tb_whole_sort_bound(r, sorter.middles, least, probabilities);
+    tb_whole_sort_list(r, bound);
     __syncthreads();
     const bool top = !call.kept_ids, by_index = top || call.ties == TOMBOLA_TIES_INDEX;
     const uint32_t wanted = top ? params.sorted : s->chain.k_before, mine = s->cursor;
-    const bool there = mine < TB_WHOLE_SORT_ROOM && threadIdx.x < mine;
-    const float value = there ? s->sort_value[threadIdx.x] : 0.0f;
-    const uint32_t id = there ? s->sort_index[threadIdx.x] : 0;
-    float *lists = tb_whole_sort_lists(r);
-    const uint32_t before = tb_whole_sort_mail(r, lists, mine, there, value, id, by_index);
+    float *lists = tb_whole_sort_lists(r), *own = lists + r.team.rank * TB_WHOLE_SORT_ROOM;
+    if (mine < TB_WHOLE_SORT_ROOM) tb_whole_sort_own(s, own, mine);
+    tb_whole_sort_mail(r, lists, mine, by_index);
     const uint32_t listed = tb_lane() < TB_WHOLE_SORT_BLOCKS ? s->listed_by[tb_lane()] : 0,
                    all = tb_warp_sum(listed);
-    if (tb_warp_max(listed) >= TB_WHOLE_SORT_ROOM || (all < wanted && bound > least)) return false;
-    const uint32_t number = there ? tb_whole_sort_number(r, lists, value, before, by_index) : TB_NO_COUNT;
+    if (tb_warp_max(listed) >= TB_WHOLE_SORT_ROOM || (all < wanted && bound > law_key_value(least)))
+        return false;
+    uint32_t number = TB_NO_COUNT, id = 0;
+    if (threadIdx.x < mine) { /* in their order, so that lanes look at neighbours */
+        id = s->sort_order[threadIdx.x];
+        number = tb_whole_sort_number(r, lists, own[threadIdx.x], threadIdx.x, by_index);
+    }
     if (!top) {
         tb_whole_sort_write(r, call, index, status, id, number < wanted);
         return true;

@@ -180,10 +180,10 @@ template <class T> TB_DEV void tb_forget(T *value)
 }
 
 /* One row, start to end, by a team. */
-template <int dtype, bool TOP>
+template <int dtype, bool TOP, bool SORT>
 TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, tb_team team, int64_t index)
 {
-    typedef tb_whole_row<dtype, TOP> R;
+    typedef tb_whole_row<dtype, TOP, SORT> R;
     const tombola_call &call = params.call;
     R r;
     tb_whole_lay_out(r, memory, team);
@@ -203,7 +203,7 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, tb_team tea
                                          : (char *)(call.probabilities + index * call.probabilities_stride);
         }
     }
-    if (TOP && threadIdx.x == 0) r.s->cursor = 0;
+    if (SORT && threadIdx.x == 0) r.s->cursor = 0;
     const bool writes = threadIdx.x == 0 && r.team.rank == 0;
     if (call.advance_offsets && slot >= 0 && writes) tb_next_offsets(params)[index] = call.offsets[slot] + 1;
     tb_whole_sorter sorter = {false, 0, 0};
@@ -215,7 +215,7 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, tb_team tea
         tb_whole_wait(r);
         return;
     }
-    if (TOP && sorter.sorts) {
+    if (SORT && sorter.sorts) {
         if (tb_whole_sort(r, sorter, params, index, status)) return;
         /* Everything is found once more, lest it lie in registers, which the sort needs, all the while. */
         tb_forget(&index);
@@ -237,10 +237,12 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, tb_team tea
         tb_whole_pick(r, call, index, start, status))
         return;
     const bool top = TOP && tb_wants_top(&call);
-    const bool weigh = call.probabilities || call.kept_mass || call.total_mass || (top && call.top_logprobs);
-    char *masked = call.masked_logits ? tb_masked_row(call, index, start) : NULL;
-    float *out = call.probabilities ? call.probabilities + index * call.probabilities_stride : NULL;
+    const bool weigh =
+        !SORT && (call.probabilities || call.kept_mass || call.total_mass || (top && call.top_logprobs));
+    char *masked = call.masked_logits && !SORT ? tb_masked_row(call, index, start) : NULL;
+    float *out = call.probabilities && !SORT ? call.probabilities + index * call.probabilities_stride : NULL;
     tb_whole_chain chain = r.s->chain;
+    if (SORT) chain.k_after = TB_NO_COUNT, chain.q_before = chain.q_after = 0.0f, chain.p = 1.0f;
     uint64_t mass = 0;
     /* what the chain keeps, and then of that the greatest tokens, if they are wanted: by the same code */
 #pragma unroll 1
@@ -252,9 +254,9 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, tb_team tea
         const uint4 *counts = NULL;
         if (!first || ids || (!set.measured && (weigh || call.kept_count))) {
             /* softmax alone: what is written is made from the ratios, once */
-            stored = R::dtype == TOMBOLA_F32 && r.weigher.plain && r.weigher.scale >= TB_LEAST_SCALE &&
-                     !(status & TOMBOLA_ROW_NAN) && set.floor == all && call.probabilities &&
-                     !call.masked_logits && !ids && !call.kept_count && !top;
+            stored = !SORT && R::dtype == TOMBOLA_F32 && r.weigher.plain &&
+                     r.weigher.scale >= TB_LEAST_SCALE && !(status & TOMBOLA_ROW_NAN) && set.floor == all &&
+                     call.probabilities && !call.masked_logits && !ids && !call.kept_count && !top;
             counts = tb_whole_measure(r, &set,
                                       stored                            ? TB_WEIGH_AND_STORE
                                       : first && weigh && !set.measured ? TB_WEIGH
@@ -287,7 +289,8 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, tb_team tea
 }
 
 #ifndef TB_EMULATION
-template <int dtype, bool TOP> TB_DEV void tb_whole_kernel(const tb_cuda_params &params, char *memory)
+template <int dtype, bool TOP, bool SORT = false>
+TB_DEV void tb_whole_kernel(const tb_cuda_params &params, char *memory)
 {
     const tb_team team = tb_cluster_team();
 #if __CUDA_ARCH__ >= 900
@@ -297,7 +300,7 @@ template <int dtype, bool TOP> TB_DEV void tb_whole_kernel(const tb_cuda_params 
             tb_mail_init(&s->box[0], TB_WHOLE_WARPS);
             tb_mail_init(&s->box[1], TB_WHOLE_WARPS);
             tb_mail_init(&s->list_box, team.size);
-            if (TOP) tb_mail_init(&s->kept_box, 1);
+            if (SORT) tb_mail_init(&s->kept_box, 1);
             tb_mail_init_done();
         }
         __syncwarp();
@@ -305,7 +308,7 @@ template <int dtype, bool TOP> TB_DEV void tb_whole_kernel(const tb_cuda_params 
     }
 #endif
     tb_wait_for_inputs();
-    tb_whole_run<dtype, TOP>(params, memory, team, blockIdx.x >> (__ffs((int)team.size) - 1));
+    tb_whole_run<dtype, TOP, SORT>(params, memory, team, blockIdx.x >> (__ffs((int)team.size) - 1));
 }
 #endif
 
