@@ -320,16 +320,19 @@ TB_DEV void tb_whole_sort_write(const R &r, const tombola_call &call, int64_t in
     if (call.kept_count) call.kept_count[index] = (int32_t)all;
 }
 
-/* All outputs of a row whose call is for this. False, with nothing written, where the lists do not do. */
+/* All outputs of a row whose call is for this; or nothing, where the lists do not do. CROWDED: a warp of some
+ * block has so many of the greatest tokens that other lists of about as many would not do either. */
+typedef enum tb_whole_outcome { TB_SORT_DONE, TB_SORT_NOTHING, TB_SORT_CROWDED } tb_whole_outcome;
+
 template <class R>
-TB_DEV bool tb_whole_sort(const R &r, const tb_whole_sorter &sorter, const tb_cuda_params &params,
-                          int64_t index, uint32_t status)
+TB_DEV tb_whole_outcome tb_whole_sort(const R &r, const tb_whole_sorter &sorter, const tb_cuda_params &params,
+                                      int64_t index, uint32_t status)
 {
-    if (r.greatest == TB_KEY_POS_INF) return false;
+    if (r.greatest == TB_KEY_POS_INF) return TB_SORT_NOTHING;
     tb_whole_shared *s = r.s;
     const tombola_call &call = params.call;
     const float temperature = s->chain.temperature;
-    if (temperature != 1.0f && law_temperature(temperature).mode == LAW_GREEDY) return false;
+    if (temperature != 1.0f && law_temperature(temperature).mode == LAW_GREEDY) return TB_SORT_NOTHING;
     const bool probabilities = call.kind == TOMBOLA_PROBABILITIES;
     const uint32_t least = probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
     const float bound = tb_whole_sort_bound(r, sorter.middles, least, probabilities);
@@ -341,9 +344,10 @@ TB_DEV bool tb_whole_sort(const R &r, const tb_whole_sorter &sorter, const tb_cu
     if (mine < TB_WHOLE_SORT_ROOM) tb_whole_sort_own(s, own, mine);
     tb_whole_sort_mail(r, lists, mine, by_index);
     const uint32_t listed = tb_lane() < TB_WHOLE_SORT_BLOCKS ? s->listed_by[tb_lane()] : 0,
-                   all = tb_warp_sum(listed);
-    if (tb_warp_max(listed) >= TB_WHOLE_SORT_ROOM || (all < wanted && bound > law_key_value(least)))
-        return false;
+                   all = tb_warp_sum(listed), longest = tb_warp_max(listed);
+    if (longest > TB_WHOLE_OWN) return TB_SORT_CROWDED;
+    if (longest >= TB_WHOLE_SORT_ROOM || (all < wanted && bound > law_key_value(least)))
+        return TB_SORT_NOTHING;
     uint32_t number = TB_NO_COUNT, id = 0;
     if (threadIdx.x < mine) { /* in their order, so that lanes look at neighbours */
         id = s->sort_order[threadIdx.x];
@@ -351,7 +355,7 @@ TB_DEV bool tb_whole_sort(const R &r, const tb_whole_sorter &sorter, const tb_cu
     }
     if (!top) {
         tb_whole_sort_write(r, call, index, status, id, number < wanted);
-        return true;
+        return TB_SORT_DONE;
     }
     int32_t *ids = call.top_ids + index * call.top_count;
     if (number < wanted) ids[number] = (int32_t)id;
@@ -360,7 +364,7 @@ TB_DEV bool tb_whole_sort(const R &r, const tb_whole_sorter &sorter, const tb_cu
          i += TB_WHOLE_SORT_BLOCKS * TB_WHOLE_THREADS)
         ids[i] = -1;
     if (threadIdx.x == 0 && r.team.rank == 0 && call.status) call.status[index] = status;
-    return true;
+    return TB_SORT_DONE;
 }
 
 #endif

@@ -215,8 +215,11 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, tb_team tea
         tb_whole_wait(r);
         return;
     }
+    bool crowded = false;
     if (SORT && sorter.sorts) {
-        if (tb_whole_sort(r, sorter, params, index, status)) return;
+        const tb_whole_outcome outcome = tb_whole_sort(r, sorter, params, index, status);
+        if (outcome == TB_SORT_DONE) return;
+        crowded = outcome == TB_SORT_CROWDED;
         /* Everything is found once more, lest it lie in registers, which the sort needs, all the while. */
         tb_forget(&index);
         tb_forget(&team.rank);
@@ -233,7 +236,7 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, tb_team tea
     const tb_facts facts = {status, 0, r.greatest, 0};
     const uint64_t all = tb_floor_of_all(facts, probabilities);
     tb_whole_set set = {all, 0, 0, false};
-    if (TOP && tb_pick_kind(&call, params.steps) == TB_PICK_BY_COUNT &&
+    if (TOP && !crowded && tb_pick_kind(&call, params.steps) == TB_PICK_BY_COUNT &&
         tb_whole_pick(r, call, index, start, status))
         return;
     const bool top = TOP && tb_wants_top(&call);
