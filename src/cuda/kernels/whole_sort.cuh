@@ -221,12 +221,22 @@ TB_DEV void tb_whole_sort_own(tb_whole_shared *s, float *own, uint32_t n)
         }
     }
     if (!__syncthreads_or(equal)) return;
-    if (there) { /* some are equal: of those the lower indices come first */
-#pragma unroll 4
-        for (uint32_t i = 0; i < n; i++) before += s->sort_value[i] == value && s->sort_index[i] < index;
-        own[before] = value;
-        s->sort_order[before] = index;
+    /* Some are equal: first any order of these, then that of their indices. The bitmap, which is not in use
+     * yet, counts them. */
+    uint32_t *count = s->sort_kept;
+    if (there) {
+        const uint32_t at = before + atomicAdd(&count[before], 1u);
+        own[at] = value;
+        s->sort_order[at] = index;
     }
+    __syncthreads();
+    uint32_t lower = 0;
+    if (there)
+        for (uint32_t i = 0, alike = count[before]; i < alike; i++)
+            lower += s->sort_order[before + i] < index;
+    __syncthreads();
+    if (there) s->sort_order[before + lower] = index;
+    count[self] = 0;
     __syncthreads();
 }
 
