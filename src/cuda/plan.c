@@ -35,6 +35,7 @@ enum {
     C1_256,
     C2_512,
     C4_256,
+    C4_512,
     C8_256,
     C16_256,
     FLAT_C1,
@@ -53,6 +54,7 @@ static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
     [C1_256] = {"stream_c1_256", 1, 256, TB_STREAM_C1_256_BYTES, false, false},
     [C2_512] = {"stream_c2_512", 2, 512, TB_STREAM_C2_512_BYTES, false, false},
     [C4_256] = {"stream_c4_256", 4, 256, TB_STREAM_C4_256_BYTES, false, false},
+    [C4_512] = {"stream_c4_512", 4, 512, TB_STREAM_C4_512_BYTES, false, false},
     [C8_256] = {"stream_c8_256", 8, 256 + 32, TB_STREAM_C8_256_BYTES, true, false},
     [C16_256] = {"stream_c16_256", 16, 256 + 32, TB_STREAM_C16_256_BYTES, true, false},
     [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false, false},
@@ -64,12 +66,13 @@ static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
-    [C1_512] = TB_NAMES("stream_c1_512"),      [C1_256] = TB_NAMES("stream_c1_256"),
-    [C2_512] = TB_NAMES("stream_c2_512"),      [C4_256] = TB_NAMES("stream_c4_256"),
-    [C8_256] = TB_NAMES("stream_c8_256"),      [C16_256] = TB_NAMES("stream_c16_256"),
-    [FLAT_C1] = TB_NAMES("flat_c1_512"),       [FLAT_C8] = TB_NAMES("flat_c8_256"),
-    [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"), [FLAT_PIPE_C4] = TB_NAMES("flat_pipe_c4"),
-    [FLAT_PIPE_C8] = TB_NAMES("flat_pipe_c8"), [FLAT_PIPE_C16] = TB_NAMES("flat_pipe_c16"),
+    [C1_512] = TB_NAMES("stream_c1_512"),        [C1_256] = TB_NAMES("stream_c1_256"),
+    [C2_512] = TB_NAMES("stream_c2_512"),        [C4_256] = TB_NAMES("stream_c4_256"),
+    [C4_512] = TB_NAMES("stream_c4_512"),        [C8_256] = TB_NAMES("stream_c8_256"),
+    [C16_256] = TB_NAMES("stream_c16_256"),      [FLAT_C1] = TB_NAMES("flat_c1_512"),
+    [FLAT_C8] = TB_NAMES("flat_c8_256"),         [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"),
+    [FLAT_PIPE_C4] = TB_NAMES("flat_pipe_c4"),   [FLAT_PIPE_C8] = TB_NAMES("flat_pipe_c8"),
+    [FLAT_PIPE_C16] = TB_NAMES("flat_pipe_c16"),
 };
 
 /* What a chain asks of the fast kernels. */
@@ -270,6 +273,7 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     if (filtered) {
         if (rows <= sms / 16 - 1 && vectors >= 16 * 1024) order[n++] = C16_256;
         if (rows <= sms / 8 - 1 && vectors >= 8 * 1024) order[n++] = C8_256;
+        if (rows <= sms / 5 && vectors >= 12 * 1024) order[n++] = C4_512;
         if (rows * 4 <= sms * 5 / 4 && vectors >= 4 * 1024) order[n++] = C4_256;
         if (rows * 2 <= sms && vectors >= 2 * 2048) order[n++] = C2_512;
         /* long rows: two blocks a multiprocessor, which read in turns where there are more rows */
