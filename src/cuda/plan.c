@@ -105,14 +105,13 @@ static bool flat_serves(const tombola_call *call, const fast_chain *chain)
     return (!chain->filtered || (chain->only_min_p && !call->total_mass)) && !call->ranks && !call->kept_ids;
 }
 
+/* Whether one of both may; the mass of all tokens only the flat ones have. */
 static bool fast_serves(const tombola_call *call, const fast_chain *chain)
 {
     if (call->kind != TOMBOLA_LOGITS || call->method != TOMBOLA_EXACT || call->draws != 1 || !chain->served)
         return false;
-    if ((call->raw_logprobs && call->step_count) || call->probabilities || call->masked_logits ||
-        call->top_ids || call->top_logprobs || call->given_logprobs || call->given_raw_logprobs)
-        return false;
-    return flat_serves(call, chain) || !call->total_mass;
+    return !(call->raw_logprobs && call->step_count) && !call->probabilities && !call->masked_logits &&
+           !call->top_ids && !call->top_logprobs && !call->given_logprobs && !call->given_raw_logprobs;
 }
 
 static int64_t vectors_of(const tombola_call *call)
@@ -292,23 +291,22 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     return FAST_KERNELS;
 }
 
-/* Adds a fast kernel; false where none serves the call. */
-bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call, bool only_flat,
                  const char *forced)
 {
     fast_chain chain = read_chain(call);
     if (!fast_serves(call, &chain)) return false;
     int choice = FAST_KERNELS;
-    const bool flat = flat_serves(call, &chain);
+    const bool flat = flat_serves(call, &chain), stream = !only_flat && !call->total_mass;
     if (!forced) {
         if (flat && (!chain.filtered || flat_suits_min_p(device, call)))
             choice = choose_fast(device, call, false);
-        if (choice == FAST_KERNELS && !call->total_mass) choice = choose_fast(device, call, true);
+        if (choice == FAST_KERNELS && stream) choice = choose_fast(device, call, true);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
             if (!strcmp(forced, fast_kernels[i].name) && tb_fast_fits(device, &fast_kernels[i], call))
                 choice = i;
-        if (choice < FLAT_C1 && call->total_mass) return false;
+        if (choice < FLAT_C1 && !stream) return false;
         if (choice >= FLAT_C1 && choice < FAST_KERNELS && !flat) return false;
     }
     if (choice == FAST_KERNELS) return false;
@@ -543,8 +541,8 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
                                                             : 0;
     if (tb_add_row_kernel(&plan, device, call, whole, threads, forced)) {
         /* one kernel for all of it */
-    } else if ((!forced || !usual) &&
-               (tb_add_fast(&plan, device, call, forced) || tb_add_parts(&plan, device, call, forced))) {
+    } else if ((!forced || !usual) && (tb_add_fast(&plan, device, call, false, forced) ||
+                                       tb_add_parts(&plan, device, call, forced))) {
         /* the fast kernels' */
     } else if (exact && (usual || blocks)) {
         add_generic(&plan, device, call, blocks);

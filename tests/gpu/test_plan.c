@@ -11,9 +11,8 @@
 
 #include <cmocka.h>
 
-#include "cuda/plan.h"
+#include "plan_calls.h"
 
-static const tb_cuda_device h200 = {9, 0, 132, 232448, 2, 60 << 20};
 static const tb_cuda_device devices[] = {
     {8, 0, 108, 166912, 2, 40 << 20},   /* A100 */
     {8, 6, 84, 101376, 32, 6 << 20},    /* RTX 3090 */
@@ -23,28 +22,6 @@ static const tb_cuda_device devices[] = {
     {12, 0, 170, 101376, 64, 96 << 20}, /* RTX 5090 */
 };
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
-
-static int32_t int_output[1];
-static float float_output[1];
-static uint64_t long_output[1];
-
-static tombola_call call_of(int64_t rows, int64_t vocab_size, int dtype, const tombola_step *steps, int count)
-{
-    tombola_call call = TOMBOLA_CALL_INIT;
-    call.rows = call.source_rows = call.slot_count = rows;
-    call.vocab_size = call.row_stride = vocab_size;
-    call.dtype = dtype;
-    call.steps = steps;
-    call.step_count = count;
-    call.draws = 1;
-    call.tokens = int_output;
-    return call;
-}
-
-static const char *picked(const tombola_call *call)
-{
-    return tb_cuda_choose(&h200, call, NULL).launch[0].kernel;
-}
 
 /* A shape for which all kernels were measured on an H200, and the one to be chosen. */
 typedef struct measured {
@@ -79,6 +56,8 @@ static void check_plan(const tb_cuda_device *device, const tombola_call *call, c
     }
     /* The fast kernels serve all rows of a call in one launch for each part of it, without a workspace but
      * for the lists of what a draw keeps. */
+    if (plan->lists)
+        assert_non_null(strstr(plan->launch[0].kernel, "stream")); /* which lists what it keeps */
     if (strstr(plan->launch[0].kernel, "stream") || strstr(plan->launch[0].kernel, "flat")) {
         const bool raw = (call->raw_logprobs && call->step_count) || call->top_logprobs;
         assert_int_equal(plan->launch_count, 1 + raw + (call->top_ids != NULL) +
