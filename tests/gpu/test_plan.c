@@ -255,8 +255,8 @@ static void flat_kernels_as_measured(void **state)
     }
 }
 
-/* min_p alone: a pipe where that is at most some 14 % slower than streaming on rows that keep few tokens, and
- * for few rows; it does not become slower with the tokens kept. */
+/* min_p alone: a pipe wherever it has room, for streaming takes twice as long on rows that keep many tokens.
+ */
 static void min_p_as_measured(void **state)
 {
     (void)state;
@@ -266,12 +266,12 @@ static void min_p_as_measured(void **state)
         int dtype;
         bool pipe;
     } choices[] = {
-        {1, 128256, TOMBOLA_F32, true},     {32, 128256, TOMBOLA_F32, true},
-        {64, 128256, TOMBOLA_F32, true},    {512, 128256, TOMBOLA_F32, true},
-        {32, 128256, TOMBOLA_BF16, true},   {64, 128256, TOMBOLA_BF16, false},
-        {512, 128256, TOMBOLA_BF16, false}, {512, 32000, TOMBOLA_F32, true},
-        {512, 32000, TOMBOLA_BF16, false},  {32, 262144, TOMBOLA_F32, true},
-        {64, 262144, TOMBOLA_F32, false},
+        {1, 128256, TOMBOLA_F32, true},    {32, 128256, TOMBOLA_F32, true},
+        {512, 128256, TOMBOLA_F32, true},  {34, 128256, TOMBOLA_BF16, true},
+        {512, 128256, TOMBOLA_F16, true},  {512, 128256, TOMBOLA_BF16, true},
+        {512, 32000, TOMBOLA_F32, true},   {512, 32000, TOMBOLA_BF16, true},
+        {64, 262144, TOMBOLA_F32, true},   {512, 262144, TOMBOLA_BF16, true},
+        {512, 16384, TOMBOLA_BF16, false}, {64, 1 << 20, TOMBOLA_F32, false},
     };
     for (int i = 0; i < COUNT(choices); i++) {
         tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, &min_p, 1);
