@@ -239,20 +239,20 @@ void tb_add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, const 
                                                           .shared_bytes = fast_shared(device, kernel, call)};
 }
 
-#define PIPE_TOKENS 32000 /* of the shortest rows that the pipelined flat kernel was measured with */
+#define PIPE_VECTORS 500  /* of the shortest rows that the pipelined flat kernel was measured with */
+#define LONG_TOKENS 32000 /* of rows that it serves whatever their number */
 
 static const tb_fast_kernel *choose_flat_pipe(const tb_cuda_device *device, const tombola_call *call)
 {
     return choose_pipe(device, call, &fast_kernels[FLAT_PIPE_C2], FAST_KERNELS - FLAT_PIPE_C2, 3);
 }
 
-/* min_p alone: the pipe takes up to a quarter longer than a streaming kernel where few tokens are kept,
+/* min_p alone: a flat kernel takes up to a quarter longer than a streaming kernel where few tokens are kept,
  * mostly less than a tenth, and half as long where many are. */
 static bool flat_suits_min_p(const tb_cuda_device *device, const tombola_call *call)
 {
-    if (device->major < 9 || vectors_of(call) < 8 * 256) return false;
-    if (call->rows <= device->multiprocessors / 8) return true;
-    return call->vocab_size >= PIPE_TOKENS && choose_flat_pipe(device, call);
+    if (device->major < 9 || vectors_of(call) < PIPE_VECTORS) return false;
+    return call->rows <= device->multiprocessors / 8 || choose_flat_pipe(device, call);
 }
 
 /* The kernel for a batch: many blocks a row where rows are few; enough of a row for each block. The numbers
@@ -272,11 +272,12 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         order[n++] = C1_512;
     } else {
         const tb_fast_kernel *pipe = choose_flat_pipe(device, call);
-        const bool short_rows = call->vocab_size < PIPE_TOKENS;
-        if (short_rows && rows <= 3 * (sms / 8 - 1) && vectors >= 8 * 256) order[n++] = FLAT_C8;
-        if (short_rows && rows >= sms * 3 / 4 && (rows <= 2 * sms || vectors <= 4 * 1024))
-            order[n++] = FLAT_C1;
-        if (pipe && vectors >= 8 * 256) order[n++] = (int)(pipe - fast_kernels);
+        /* shorter rows: eight blocks for each of few, one for each of as many as fit */
+        const bool few = call->vocab_size < LONG_TOKENS && rows <= sms / 8,
+                   one = vectors <= 8 * 256 + 1 && rows <= 2 * sms;
+        if (few && vectors >= 8 * 256) order[n++] = FLAT_C8;
+        if (one && (vectors < 8 * 256 || rows >= sms * 3 / 4)) order[n++] = FLAT_C1;
+        if (pipe && vectors >= PIPE_VECTORS) order[n++] = (int)(pipe - fast_kernels);
         if (vectors >= 8 * 256) order[n++] = FLAT_C8;
         order[n++] = FLAT_C1;
         order[n++] = FLAT_C8;
