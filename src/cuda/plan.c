@@ -239,8 +239,7 @@ void tb_add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, const 
                                                           .shared_bytes = fast_shared(device, kernel, call)};
 }
 
-#define PIPE_VECTORS 500  /* of the shortest rows that the pipelined flat kernel was measured with */
-#define LONG_TOKENS 32000 /* of rows that it serves whatever their number */
+#define PIPE_VECTORS 125 /* of the shortest rows that the pipelined flat kernel was measured with */
 
 static const tb_fast_kernel *choose_flat_pipe(const tb_cuda_device *device, const tombola_call *call)
 {
@@ -272,11 +271,9 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         order[n++] = C1_512;
     } else {
         const tb_fast_kernel *pipe = choose_flat_pipe(device, call);
-        /* shorter rows: eight blocks for each of few, one for each of as many as fit */
-        const bool few = call->vocab_size < LONG_TOKENS && rows <= sms / 8,
-                   one = vectors <= 8 * 256 + 1 && rows <= 2 * sms;
-        if (few && vectors >= 8 * 256) order[n++] = FLAT_C8;
-        if (one && (vectors < 8 * 256 || rows >= sms * 3 / 4)) order[n++] = FLAT_C1;
+        /* short rows: a block for each, of as many as fit */
+        if (vectors <= 8 * 256 + 1 && rows <= 2 * sms && (vectors < 8 * 256 || rows >= sms * 3 / 4))
+            order[n++] = FLAT_C1;
         if (pipe && vectors >= PIPE_VECTORS) order[n++] = (int)(pipe - fast_kernels);
         if (vectors >= 8 * 256) order[n++] = FLAT_C8;
         order[n++] = FLAT_C1;
