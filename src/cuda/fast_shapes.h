@@ -8,6 +8,7 @@
 #define TB_STREAM_C1_256_BYTES 57216
 #define TB_STREAM_C2_512_BYTES 125696
 #define TB_STREAM_C4_256_BYTES 90752
+#define TB_STREAM_C4_512_BYTES 107264
 #define TB_STREAM_C8_256_BYTES 103680  /* and its share of the row */
 #define TB_STREAM_C16_256_BYTES 145024 /* likewise */
 

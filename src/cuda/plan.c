@@ -35,6 +35,7 @@ enum {
     C1_256,
     C2_512,
     C4_256,
+    C4_512,
     C8_256,
     C16_256,
     FLAT_C1,
@@ -53,6 +54,7 @@ static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
     [C1_256] = {"stream_c1_256", 1, 256, TB_STREAM_C1_256_BYTES, false, false},
     [C2_512] = {"stream_c2_512", 2, 512, TB_STREAM_C2_512_BYTES, false, false},
     [C4_256] = {"stream_c4_256", 4, 256, TB_STREAM_C4_256_BYTES, false, false},
+    [C4_512] = {"stream_c4_512", 4, 512, TB_STREAM_C4_512_BYTES, false, false},
     [C8_256] = {"stream_c8_256", 8, 256 + 32, TB_STREAM_C8_256_BYTES, true, false},
     [C16_256] = {"stream_c16_256", 16, 256 + 32, TB_STREAM_C16_256_BYTES, true, false},
     [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false, false},
@@ -64,12 +66,13 @@ static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
-    [C1_512] = TB_NAMES("stream_c1_512"),      [C1_256] = TB_NAMES("stream_c1_256"),
-    [C2_512] = TB_NAMES("stream_c2_512"),      [C4_256] = TB_NAMES("stream_c4_256"),
-    [C8_256] = TB_NAMES("stream_c8_256"),      [C16_256] = TB_NAMES("stream_c16_256"),
-    [FLAT_C1] = TB_NAMES("flat_c1_512"),       [FLAT_C8] = TB_NAMES("flat_c8_256"),
-    [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"), [FLAT_PIPE_C4] = TB_NAMES("flat_pipe_c4"),
-    [FLAT_PIPE_C8] = TB_NAMES("flat_pipe_c8"), [FLAT_PIPE_C16] = TB_NAMES("flat_pipe_c16"),
+    [C1_512] = TB_NAMES("stream_c1_512"),        [C1_256] = TB_NAMES("stream_c1_256"),
+    [C2_512] = TB_NAMES("stream_c2_512"),        [C4_256] = TB_NAMES("stream_c4_256"),
+    [C4_512] = TB_NAMES("stream_c4_512"),        [C8_256] = TB_NAMES("stream_c8_256"),
+    [C16_256] = TB_NAMES("stream_c16_256"),      [FLAT_C1] = TB_NAMES("flat_c1_512"),
+    [FLAT_C8] = TB_NAMES("flat_c8_256"),         [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"),
+    [FLAT_PIPE_C4] = TB_NAMES("flat_pipe_c4"),   [FLAT_PIPE_C8] = TB_NAMES("flat_pipe_c8"),
+    [FLAT_PIPE_C16] = TB_NAMES("flat_pipe_c16"),
 };
 
 /* What a chain asks of the fast kernels. */
@@ -105,14 +108,13 @@ static bool flat_serves(const tombola_call *call, const fast_chain *chain)
     return (!chain->filtered || (chain->only_min_p && !call->total_mass)) && !call->ranks && !call->kept_ids;
 }
 
+/* Whether one of both may; the mass of all tokens only the flat ones have. */
 static bool fast_serves(const tombola_call *call, const fast_chain *chain)
 {
     if (call->kind != TOMBOLA_LOGITS || call->method != TOMBOLA_EXACT || call->draws != 1 || !chain->served)
         return false;
-    if ((call->raw_logprobs && call->step_count) || call->probabilities || call->masked_logits ||
-        call->top_ids || call->top_logprobs || call->given_logprobs || call->given_raw_logprobs)
-        return false;
-    return flat_serves(call, chain) || !call->total_mass;
+    return !(call->raw_logprobs && call->step_count) && !call->probabilities && !call->masked_logits &&
+           !call->top_ids && !call->top_logprobs && !call->given_logprobs && !call->given_raw_logprobs;
 }
 
 static int64_t vectors_of(const tombola_call *call)
@@ -240,25 +242,19 @@ void tb_add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, const 
                                                           .shared_bytes = fast_shared(device, kernel, call)};
 }
 
-#define PIPE_TOKENS 32000 /* of the shortest rows that the pipelined flat kernel was measured with */
+#define PIPE_VECTORS 125 /* of the shortest rows that the pipelined flat kernel was measured with */
 
 static const tb_fast_kernel *choose_flat_pipe(const tb_cuda_device *device, const tombola_call *call)
 {
     return choose_pipe(device, call, &fast_kernels[FLAT_PIPE_C2], FAST_KERNELS - FLAT_PIPE_C2, 3);
 }
 
-/* min_p alone: a flat kernel takes the same whatever a row keeps, a streaming one less where that is few
- * tokens, and about twice as long where it is many. So the pipe serves what it takes at most some 14 % longer
- * with when few are kept, and calls of few rows: not many rows in 16 bits, nor of more tokens than clusters
- * of 8 have room for two rows of. */
+/* min_p alone: a flat kernel takes up to a quarter longer than a streaming kernel where few tokens are kept,
+ * mostly less than a tenth, and half as long where many are. */
 static bool flat_suits_min_p(const tb_cuda_device *device, const tombola_call *call)
 {
-    const int64_t rows = call->rows, sms = device->multiprocessors;
-    if (device->major < 9 || vectors_of(call) < 8 * 256) return false;
-    if (rows <= sms / 8) return true;
-    if (call->vocab_size < PIPE_TOKENS) return false;
-    const tb_fast_kernel *pipe = choose_flat_pipe(device, call);
-    return pipe && (rows <= sms / 4 || (call->dtype == TOMBOLA_F32 && pipe->blocks <= 8));
+    if (device->major < 9 || vectors_of(call) < PIPE_VECTORS) return false;
+    return call->rows <= device->multiprocessors / 8 || choose_flat_pipe(device, call);
 }
 
 /* The kernel for a batch: many blocks a row where rows are few; enough of a row for each block. The numbers
@@ -270,6 +266,7 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     if (filtered) {
         if (rows <= sms / 16 - 1 && vectors >= 16 * 1024) order[n++] = C16_256;
         if (rows <= sms / 8 - 1 && vectors >= 8 * 1024) order[n++] = C8_256;
+        if (rows <= sms / 5 && vectors >= 12 * 1024) order[n++] = C4_512;
         if (rows * 4 <= sms * 5 / 4 && vectors >= 4 * 1024) order[n++] = C4_256;
         if (rows * 2 <= sms && vectors >= 2 * 2048) order[n++] = C2_512;
         /* long rows: two blocks a multiprocessor, which read in turns where there are more rows */
@@ -278,11 +275,10 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         order[n++] = C1_512;
     } else {
         const tb_fast_kernel *pipe = choose_flat_pipe(device, call);
-        const bool short_rows = call->vocab_size < PIPE_TOKENS;
-        if (short_rows && rows <= 3 * (sms / 8 - 1) && vectors >= 8 * 256) order[n++] = FLAT_C8;
-        if (short_rows && rows >= sms * 3 / 4 && (rows <= 2 * sms || vectors <= 4 * 1024))
+        /* short rows: a block for each, of as many as fit */
+        if (vectors <= 8 * 256 + 1 && rows <= 2 * sms && (vectors < 8 * 256 || rows >= sms * 3 / 4))
             order[n++] = FLAT_C1;
-        if (pipe && vectors >= 8 * 256) order[n++] = (int)(pipe - fast_kernels);
+        if (pipe && vectors >= PIPE_VECTORS) order[n++] = (int)(pipe - fast_kernels);
         if (vectors >= 8 * 256) order[n++] = FLAT_C8;
         order[n++] = FLAT_C1;
         order[n++] = FLAT_C8;
@@ -292,23 +288,22 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     return FAST_KERNELS;
 }
 
-/* Adds a fast kernel; false where none serves the call. */
-bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call, bool only_flat,
                  const char *forced)
 {
     fast_chain chain = read_chain(call);
     if (!fast_serves(call, &chain)) return false;
     int choice = FAST_KERNELS;
-    const bool flat = flat_serves(call, &chain);
+    const bool flat = flat_serves(call, &chain), stream = !only_flat && !call->total_mass;
     if (!forced) {
         if (flat && (!chain.filtered || flat_suits_min_p(device, call)))
             choice = choose_fast(device, call, false);
-        if (choice == FAST_KERNELS && !call->total_mass) choice = choose_fast(device, call, true);
+        if (choice == FAST_KERNELS && stream) choice = choose_fast(device, call, true);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
             if (!strcmp(forced, fast_kernels[i].name) && tb_fast_fits(device, &fast_kernels[i], call))
                 choice = i;
-        if (choice < FLAT_C1 && call->total_mass) return false;
+        if (choice < FLAT_C1 && !stream) return false;
         if (choice >= FLAT_C1 && choice < FAST_KERNELS && !flat) return false;
     }
     if (choice == FAST_KERNELS) return false;
@@ -578,8 +573,8 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
                                                             : 0;
     if (tb_add_row_kernel(&plan, device, call, whole, threads, forced)) {
         /* one kernel for all of it */
-    } else if ((!forced || !usual) &&
-               (tb_add_fast(&plan, device, call, forced) || tb_add_parts(&plan, device, call, forced))) {
+    } else if ((!forced || !usual) && (tb_add_fast(&plan, device, call, false, forced) ||
+                                       tb_add_parts(&plan, device, call, forced))) {
         /* the fast kernels' */
     } else if (exact && (usual || blocks)) {
         add_generic(&plan, device, call, blocks);
