@@ -49,8 +49,8 @@ template <class R> TB_DEV tb_whole_sorter tb_whole_prepare_sort(const R &r, cons
     r.s->sort_value[threadIdx.x] = -LAW_INF;
 #pragma unroll
     for (uint32_t i = 0; i < 3; i++) r.s->sort_kept[i * TB_WHOLE_THREADS + threadIdx.x] = 0;
-    /* x: the fraction of the row's tokens that are to reach the bound: of 2048, 2350, of which the guess makes
-     * 2350 +- 50 */
+    /* x: the fraction of the row's tokens that are to reach the bound: of 2048, 2350, of which the guess
+     * makes 2350 +- 50 */
     constexpr float LANES = TB_WHOLE_SORT_BLOCKS * TB_WHOLE_THREADS, WARPS = LANES / 32.0f;
     const float number = (float)params.sorted, length = (float)r.part.length,
                 x = __fdividef((number + 4.0f * number * rsqrtf(number) + 8.0f) * 1.03f, length);
@@ -255,9 +255,10 @@ template <class R> TB_DEV void tb_whole_sort_mail(const R &r, float *lists, uint
     }
     if (to != self) {
         const uint32_t more = by_index && to > self;
-        auto next = [&](uint32_t bits) { /* the next one's bits: one more, or less if they have a sign */
-                                         const uint32_t sign = bits & 0x80000000u ? ~0u : 0u;
-                                         return bits + (more ^ sign) - sign;
+        /* the next one's bits: one more, or less if they have a sign */
+        auto next = [&](uint32_t bits) {
+            const uint32_t sign = bits & 0x80000000u ? ~0u : 0u;
+            return bits + (more ^ sign) - sign;
         };
 #pragma unroll 1
         for (uint32_t i = threadIdx.x / TB_WHOLE_SORT_BLOCKS; i < sent;
