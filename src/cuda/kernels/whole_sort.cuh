@@ -347,6 +347,7 @@ TB_DEV tb_whole_outcome tb_whole_sort(const R &r, const tb_whole_sorter &sorter,
     const bool probabilities = call.kind == TOMBOLA_PROBABILITIES;
     const uint32_t least = probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT;
     const float bound = tb_whole_sort_bound(r, sorter.middles, least, probabilities);
+    __syncthreads(); /* the lists are empty: the first exchange says so too, but not to racecheck */
     tb_whole_sort_list(r, bound);
     __syncthreads();
     const bool top = !call.kept_ids, by_index = top || call.ties == TOMBOLA_TIES_INDEX;
