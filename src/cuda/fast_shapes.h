@@ -35,7 +35,7 @@
 
 #define TB_FEW_PIPE_C2_BYTES 29824 /* of few kept tokens, likewise */
 #define TB_FEW_PIPE_C4_BYTES 30720
-#define TB_FEW_PIPE_C8_BYTES 35328
+#define TB_FEW_PIPE_C8_BYTES 35840
 #define TB_FEW_PIPE_FINISHERS 5 /* warps: one that mails, two that cut, two that fill the output */
 #define TB_FEW_PIPE_MOST_K 64
 

@@ -88,7 +88,7 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
         for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; P::go_on(turn)) {
             const uint32_t at = turn.row % TB_PIPE_RING, place = turn.row % TB_PIPE_SLOTS,
                            parity = turn.row / TB_PIPE_SLOTS & 1;
-            tb_wait_here(&s.filled[warp / P::CHUNKS][turn.place], turn.filling & 1);
+            P::wait_filled(turn);
             tb_wait_here(&s.decided[at], turn.row / TB_PIPE_RING & 1);
             const tb_few_verdict row = s.verdict[at];
             const uint4 *chunk = P::room_of(turn) + row.share * warp + lane;
@@ -111,6 +111,13 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
         if (which > S::CUTTERS) fill_output(which - 1 - S::CUTTERS);
     }
 
+    /* Whether lists have no room for their tokens, of a block a lane. */
+    TB_MEMBER bool too_many(uint32_t count) const
+    {
+        return __any_sync(TB_WHOLE_WARP, count > S::SENT) ||
+               (S::SENT * C > S::MOST && tb_warp_sum(count) > S::MOST);
+    }
+
     /* ---- the warp that mails the block's list to all blocks, and says whether the lists do ---- */
     TB_MEMBER void mail()
     {
@@ -130,7 +137,7 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
                           &s.mail_lists[box]);
             }
             tb_wait_here(&s.mail_lists[box], i / S::BOXES & 1);
-            const bool searched = __any_sync(TB_WHOLE_WARP, lane < C && s.count[box][lane] > S::SENT);
+            const bool searched = too_many(lane < C ? s.count[box][lane] : 0);
             if (lane == 0) {
                 s.cursor[place] = 0;
                 s.searched[place] = searched;
@@ -150,7 +157,7 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
             tb_wait_here(&s.mail_lists[box], parity);
             const tb_few_verdict verdict = s.verdict[at];
             const uint32_t count = lane < C ? s.count[box][lane] : 0;
-            const bool searched = __any_sync(TB_WHOLE_WARP, count > S::SENT);
+            const bool searched = too_many(count);
             if (verdict.kind == TB_FEW_VOID)
                 write_words(P::row_of(i), verdict.status, 0, 0);
             else if (!searched)
@@ -262,21 +269,25 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
             tb_wait_here(&s.decided[at], i / TB_PIPE_RING & 1);
             const tb_few_row &row = known_row(i);
             const int64_t index = P::row_of(i);
-            const uint32_t share = row.share * TB_PIPE_WARPS, shift = row.slice.shift,
-                           first = min(row.slice.end, share * rank), end = min(row.slice.end, first + share);
-            uint32_t begin = first < end && first ? first * width - shift : 0,
-                     stop = first < end ? min(row.slice.length, end * width - shift) : 0;
-            if (row.bad) {
-                int64_t start, count; /* elements are written of rows that are nowhere, too */
-                tb_gpu_locate(call, index, &start, &count);
-                begin = (uint32_t)(count * rank / C), stop = (uint32_t)(count * (rank + 1) / C);
+            auto fill = [&](uint32_t begin, uint32_t stop) {
+                if (call.probabilities)
+                    fill_span<4>((char *)(call.probabilities + index * call.probabilities_stride), begin,
+                                 stop, 0, filler);
+                if (call.masked_logits)
+                    fill_span<bytes>((char *)call.masked_logits + index * call.masked_stride * bytes, begin,
+                                     stop, tb_minus_infinity<dtype>(), filler);
+            };
+            int64_t start, count; /* elements are written of rows that are nowhere, too */
+            if (row.bad) tb_gpu_locate(call, index, &start, &count);
+            const uint32_t length = row.bad ? (uint32_t)count : row.slice.length,
+                           shift = row.bad ? 0 : row.slice.shift,
+                           share = row.bad ? ((uint32_t)count / S::WARPS / width + 1) : row.share;
+#pragma unroll 1
+            for (uint32_t c = 0; c < TB_PIPE_WARPS; c++) {
+                const uint32_t first = P::number_of(c) * share * width;
+                if (first >= length + shift) break;
+                fill(first ? first - shift : 0, min(length, first + share * width - shift));
             }
-            if (call.probabilities)
-                fill_span<4>((char *)(call.probabilities + index * call.probabilities_stride), begin, stop, 0,
-                             filler);
-            if (call.masked_logits)
-                fill_span<bytes>((char *)call.masked_logits + index * call.masked_stride * bytes, begin, stop,
-                                 tb_minus_infinity<dtype>(), filler);
             __syncwarp();
             if (lane == 0) tb_mail_arrive(&s.blank[i % S::BOXES]);
         }

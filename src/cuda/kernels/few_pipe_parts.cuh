@@ -7,7 +7,6 @@
 #include "fast_flat_pipe_rows.cuh"
 
 #define TB_FEW_PIPE_PARTS 128 /* disjoint parts of a row, whose maxima bound what may be kept */
-#define TB_FEW_PIPE_MOST 256  /* tokens that reach the bound, of a row */
 #define TB_FEW_PIPE_BINS 128  /* of the histograms of rows where more do */
 #define TB_FEW_PIPE_NO_COUNT 0xffffffffu
 
@@ -48,11 +47,13 @@ typedef struct tb_few_tally {
 } tb_few_tally;
 
 template <int dtype, int C> struct tb_few_pipe_shared {
-    static constexpr bool DRAWS = false;
+    static constexpr bool DRAWS = false, ROUND = true;
     static constexpr int ROOM = 1;
     static constexpr int WARPS = C * TB_PIPE_WARPS, LOOKS = C * TB_PIPE_LOOKERS;
     static constexpr int GROUPS = TB_FEW_PIPE_PARTS / LOOKS; /* parts of a looker: of 32 / GROUPS lanes */
-    static constexpr int SENT = TB_FEW_PIPE_MOST / C;        /* listed tokens of a block, at most */
+    /* Listed tokens at most, of a row and of a block; a block's share of great tokens that lie together is
+     * more than an eighth, and with C = 8 three rows of 128256 leave no room for more. */
+    static constexpr int MOST = C > 4 ? 128 : 256, SENT = C > 4 ? 39 : MOST / C;
     static constexpr int CUTTERS = 2, FILLERS = 2, THREADS = 32 * (TB_PIPE_OTHERS + TB_FEW_PIPE_FINISHERS);
     static constexpr int DONE_WITH_ROW = TB_PIPE_WARPS + CUTTERS, DONE_WITH_PLACE = TB_PIPE_WARPS + 1;
     static constexpr int MASSES = 2; /* histograms on their way: of odd and even rounds */
@@ -62,7 +63,7 @@ template <int dtype, int C> struct tb_few_pipe_shared {
     uint64_t own[TB_PIPE_SLOTS][SENT];                             /* the block's listed tokens: places */
     static constexpr int BOXES = TB_PIPE_SLOTS + 1; /* rows whose lists are on their way, or cut */
     uint64_t sent[BOXES][C][SENT];                  /* all blocks' */
-    alignas(16) uint32_t key[CUTTERS][TB_FEW_PIPE_MOST + 4], low[CUTTERS][TB_FEW_PIPE_MOST]; /* of a row */
+    alignas(16) uint32_t key[CUTTERS][MOST + 4], low[CUTTERS][MOST]; /* of a row */
     alignas(16) uint32_t bin[TB_FEW_PIPE_BINS], part_bin[TB_FEW_PIPE_BINS], bins[2][C][TB_FEW_PIPE_BINS];
     alignas(16) uint4 tail[WARPS]; /* mass, number equal, number greater */
     tb_few_row row[TB_PIPE_KNOWN];
