@@ -33,9 +33,9 @@
 #define TB_WHOLE_PIPE_C16_BYTES 18432
 #define TB_WHOLE_PIPE_WRITERS 4 /* warps that write */
 
-#define TB_FEW_PIPE_C2_BYTES 29824 /* of few kept tokens, likewise */
-#define TB_FEW_PIPE_C4_BYTES 30720
-#define TB_FEW_PIPE_C8_BYTES 35840
+#define TB_FEW_PIPE_C2_BYTES 28800 /* of few kept tokens, likewise */
+#define TB_FEW_PIPE_C4_BYTES 28672
+#define TB_FEW_PIPE_C8_BYTES 35712
 #define TB_FEW_PIPE_FINISHERS 5 /* warps: one that mails, two that cut, two that fill the output */
 #define TB_FEW_PIPE_MOST_K 64
 

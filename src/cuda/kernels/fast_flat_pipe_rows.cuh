@@ -251,7 +251,7 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
                        from = max(part, slice.whole_first),
                        end = S::ROUND ? min(part + size, slice.whole_end)
                                       : min(min(first + share * TB_PIPE_WARPS, part + size), slice.whole_end);
-        tb_copy_in(to + (from - part + size * lane) + (S::ROOM - 1) * share * (lane + 1),
+        tb_copy_in(to + (S::ROUND ? from - part + size * lane : from - first) + (S::ROOM - 1) * share * (lane + 1),
                    slice.base + (size_t)from * 16, from < end ? (end - from) * 16 : 0,
                    &s.filled[lane / COPIES][place], arrives);
     }
@@ -402,15 +402,15 @@ template <class P> TB_DEV void tb_run_pipe(const tb_cuda_params &params)
         params,  s,       (uint4 *)(tb_flat_bytes + bytes), slot, 0, (int)(blockIdx.x % C), lane, warp, 0,
         cluster, clusters};
     const bool asked = warp == COPIES && pipe.ask_first();
-    pipe.slots = min((tb_dynamic_shared_bytes() - bytes) / (slot * 16), (uint32_t)TB_PIPE_SLOTS);
+    pipe.slots = min((tb_dynamic_shared_bytes() - bytes) / (slot * 16), (uint32_t)S::SLOTS);
     pipe.rows = ((uint32_t)params.call.rows - cluster + clusters - 1) / clusters;
     if (warp < TB_PIPE_LOOKERS) {
-        if (lane > 0 && lane < TB_PIPE_SLOTS) tb_mail_init(&s.filled[warp][lane], P::COPIES);
+        if (lane > 0 && lane < S::SLOTS) tb_mail_init(&s.filled[warp][lane], P::COPIES);
     } else if (warp == TB_PIPE_LOOKERS) {
         if (lane < TB_PIPE_RING) tb_mail_init(&s.mail_maximum[lane], 1);
     } else if (warp == TB_PIPE_LOOKERS + 1) {
         if (lane < TB_PIPE_KNOWN / TB_PIPE_GROUP) tb_mail_init(&s.free[lane], S::DONE_WITH_ROW);
-        if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.empty[lane], S::DONE_WITH_PLACE);
+        if (lane < S::SLOTS) tb_mail_init(&s.empty[lane], S::DONE_WITH_PLACE);
     } else if (warp == TB_PIPE_LOOKERS + 2) {
         if (lane < TB_PIPE_RING) tb_mail_init(&s.decided[lane], 1 + TB_PIPE_LOOKERS);
     } else if (warp == FINISHES) {
