@@ -74,8 +74,6 @@ bool tb_add_few(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_
     const tb_fast_kernel *kernel = NULL;
     if (!forced) {
         if (call->vocab_size >= FEW_VOCABULARY) kernel = choose_few(device, call);
-        /* of many long rows pick is within 6 %, and half as slow with those that lists do not do for */
-        if (kernel && kernel->blocks == 8 && call->rows > device->multiprocessors * 3 / 2) return false;
     } else {
         for (int i = 0; i < (int)(sizeof few_kernels / sizeof few_kernels[0]); i++)
             if (!strcmp(forced, few_kernels[i].name) && few_fits(device, &few_kernels[i], call))

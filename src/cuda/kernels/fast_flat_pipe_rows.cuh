@@ -251,7 +251,8 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
                        from = max(part, slice.whole_first),
                        end = S::ROUND ? min(part + size, slice.whole_end)
                                       : min(min(first + share * TB_PIPE_WARPS, part + size), slice.whole_end);
-        tb_copy_in(to + (S::ROUND ? from - part + size * lane : from - first) + (S::ROOM - 1) * share * (lane + 1),
+        tb_copy_in(to + (S::ROUND ? from - part + size * lane : from - first) +
+                       (S::ROOM - 1) * share * (lane + 1),
                    slice.base + (size_t)from * 16, from < end ? (end - from) * 16 : 0,
                    &s.filled[lane / COPIES][place], arrives);
     }

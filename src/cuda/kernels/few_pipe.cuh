@@ -2,11 +2,12 @@
  * Masked logits and renormalised probabilities under a top_k of few tokens, for many rows: rows follow each
  * other through a cluster as in the flat pipe; their copies are its (fast_flat_pipe_rows.cuh).
  *
- * The warps that look take the maxima of TB_FEW_PIPE_PARTS disjoint parts of a row. One that decides finds a
- * value that k of them reach, so k tokens do; TB_PIPE_WARPS list their chunks' tokens from there on; one
- * mails the block's list to all blocks, and two in turns cut what came, in each block for itself. Meanwhile
- * the row of output is filled with what tokens that are not kept get; who cuts writes the kept tokens of its
- * block's share.
+ * Great tokens may lie together, so a row's chunks go round the blocks, and groups of 32 vectors of a block's
+ * share round the warps that look. These take the maxima of TB_FEW_PIPE_PARTS disjoint parts of a row. One
+ * that decides finds a value that k of them reach, so k tokens do; TB_PIPE_WARPS list their chunks' tokens
+ * from there on; one mails the block's list to all blocks, and two in turns cut what came, in each block for
+ * itself. Meanwhile the row of output is filled with what tokens that are not kept get; who cuts writes the
+ * kept tokens of its block's share.
  *
  * Where the lists have no room for all tokens that reach the bound (rows with many equal values, sorted rows)
  * the warps that list search the cut before they go on: by histograms of their chunks, from bins of all keys

@@ -51,8 +51,9 @@ template <int dtype, int C> struct tb_few_pipe_shared {
     static constexpr int ROOM = 1;
     static constexpr int WARPS = C * TB_PIPE_WARPS, LOOKS = C * TB_PIPE_LOOKERS;
     static constexpr int GROUPS = TB_FEW_PIPE_PARTS / LOOKS; /* parts of a looker: of 32 / GROUPS lanes */
-    /* Listed tokens at most, of a row and of a block; a block's share of great tokens that lie together is
-     * more than an eighth, and with C = 8 three rows of 128256 leave no room for more. */
+    /* Rows in a block's shared memory, listed tokens of a row and of a block, at most. Of great tokens that
+     * lie together a block has more than an eighth; three rows of 128256 f32 leave no room for longer lists.
+     */
     static constexpr int SLOTS = C > 4 ? 3 : TB_PIPE_SLOTS, MOST = C > 4 ? 160 : 256,
                          SENT = C > 4 ? 62 : MOST / C;
     static constexpr int CUTTERS = 2, FILLERS = 2, THREADS = 32 * (TB_PIPE_OTHERS + TB_FEW_PIPE_FINISHERS);
