@@ -37,9 +37,9 @@
 #define TB_WHOLE_ONCE_THREADS 512 /* of softmax of few rows: a block of 16, */
 #define TB_WHOLE_ONCE_WEIGHTS 16  /* elements of each */
 
-#define TB_FEW_PIPE_C2_BYTES 29824 /* of few kept tokens, likewise */
-#define TB_FEW_PIPE_C4_BYTES 30720
-#define TB_FEW_PIPE_C8_BYTES 35328
+#define TB_FEW_PIPE_C2_BYTES 28800 /* of few kept tokens, likewise */
+#define TB_FEW_PIPE_C4_BYTES 28672
+#define TB_FEW_PIPE_C8_BYTES 35712
 #define TB_FEW_PIPE_FINISHERS 5 /* warps: one that mails, two that cut, two that fill the output */
 #define TB_FEW_PIPE_MOST_K 64
 

@@ -34,6 +34,15 @@ static bool few_serves(const tombola_call *call)
            !call->kept_ids && !tb_wants_top(call) && tb_pick_kind(call, call->steps) == TB_PICK_BY_COUNT;
 }
 
+/* Histograms of a block's share of the row count in 16 bits. */
+static bool few_fits(const tb_cuda_device *device, const tb_fast_kernel *kernel, const tombola_call *call)
+{
+    int64_t bytes;
+    if (!tb_fast_fits(device, kernel, call)) return false;
+    tb_pipe_slots(device, kernel, call, &bytes);
+    return bytes / (call->dtype == TOMBOLA_F32 ? 4 : 2) < 65536;
+}
+
 /* The one whose clusters are done first, if one has room for two rows. In vectors that are read and written:
  * a turn takes as long as memory does with the clusters' rows, and more the more blocks have to agree, but no
  * less than what they agree on one after the other (measured). */
@@ -45,7 +54,7 @@ static const tb_fast_kernel *choose_few(const tb_cuda_device *device, const tomb
     int64_t best_time = 0;
     for (int i = 0; i < (int)(sizeof few_kernels / sizeof few_kernels[0]); i++) {
         const tb_fast_kernel *kernel = &few_kernels[i];
-        if (!tb_fast_fits(device, kernel, call)) continue;
+        if (!few_fits(device, kernel, call)) continue;
         const int64_t clusters = tb_pipe_clusters(device, kernel),
                       turns = (call->rows + clusters - 1) / clusters;
         int64_t bytes, turn = clusters * vectors + sms * kernel->blocks * (narrow ? 110 : 50),
@@ -65,11 +74,9 @@ bool tb_add_few(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_
     const tb_fast_kernel *kernel = NULL;
     if (!forced) {
         if (call->vocab_size >= FEW_VOCABULARY) kernel = choose_few(device, call);
-        /* of many long rows pick is within 6 %, and half as slow with those that lists do not do for */
-        if (kernel && kernel->blocks == 8 && call->rows > device->multiprocessors * 3 / 2) return false;
     } else {
         for (int i = 0; i < (int)(sizeof few_kernels / sizeof few_kernels[0]); i++)
-            if (!strcmp(forced, few_kernels[i].name) && tb_fast_fits(device, &few_kernels[i], call))
+            if (!strcmp(forced, few_kernels[i].name) && few_fits(device, &few_kernels[i], call))
                 kernel = &few_kernels[i];
     }
     if (!kernel) return false;

@@ -66,7 +66,8 @@ tb_pipe_draw;
 #define TB_PIPE_WRITTEN 0xffffffffu
 
 template <int C> struct tb_pipe_shared {
-    static constexpr bool DRAWS = true;
+    static constexpr bool DRAWS = true, ROUND = false;
+    static constexpr int SLOTS = TB_PIPE_SLOTS;
     static constexpr int ROOM = 1;                    /* for a row, of what it takes */
     static constexpr int WARPS = C * TB_PIPE_WARPS;   /* of a row: its chunks */
     static constexpr int LOOKS = C * TB_PIPE_LOOKERS; /* words that a row's maximum is the greatest of */

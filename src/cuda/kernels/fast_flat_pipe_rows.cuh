@@ -13,7 +13,7 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
     static constexpr int dtype = dtype_, C = C_;
     static constexpr uint32_t width = tb_fast_vector<dtype>::width;
     static constexpr int PER_LANE = S::WARPS / 32, CHUNKS = TB_PIPE_WARPS / TB_PIPE_LOOKERS,
-                         COPIES = S::ROOM > 1 ? CHUNKS : 1; /* of a looker's part */
+                         COPIES = S::ROOM > 1 || S::ROUND ? CHUNKS : 1; /* of a quarter of the share */
 
     const tb_cuda_params &params;
     S &s;
@@ -37,6 +37,13 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
     TB_MEMBER uint32_t share_of(const tb_fast_slice &slice) const /* vectors of a chunk: whole groups of 32 */
     {
         return ((slice.end + S::WARPS - 1) / S::WARPS + 31) / 32 * 32;
+    }
+
+    /* The number among the row's chunks of one of the block's: they go round the blocks, or each block has
+     * some that follow each other. */
+    TB_MEMBER uint32_t number_of(uint32_t chunk) const
+    {
+        return S::ROUND ? chunk * C + rank : rank * TB_PIPE_WARPS + chunk;
     }
 
     /* ---- the warp that looks ahead: a row a lane ---- */
@@ -186,7 +193,9 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
                        end = min(slice.end, first + share);
         uint4 *to = room_of(turn);
         bool wrote = false;
-        if (first < slice.whole_first || end > slice.whole_end || end % 32) {
+        if constexpr (S::ROUND) {
+            wrote = fill_ends(row, to);
+        } else if (first < slice.whole_first || end > slice.whole_end || end % 32) {
             const uint32_t beyond = end + lane;
             wrote = first < end;
             if (wrote && end == slice.end && beyond < (end + 31) / 32 * 32)
@@ -212,15 +221,40 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
         if (wrote) tb_writes_before_copies();
     }
 
+    /* Where chunks go round the blocks: the same ends, those of the row. */
+    TB_MEMBER bool fill_ends(const tb_pipe_row &row, uint4 *to)
+    {
+        constexpr uint32_t none = tb_minus_infinity<dtype>();
+        const tb_fast_slice &slice = row.slice;
+        if (slice.end == 0) return false;
+        if (slice.whole_first == 0 && slice.whole_end == slice.end && slice.end % 32 == 0) return false;
+        const uint32_t chunk = (slice.end - 1) / row.share;
+        const bool last = chunk % C == (uint32_t)rank;
+        uint4 *const place = to + chunk / C * row.share - chunk * row.share; /* of the row's vectors there */
+        if (last && slice.end + lane < (slice.end + 31) / 32 * 32)
+            place[slice.end + lane] = make_uint4(none, none, none, none);
+        if (lane == 0 && rank == 0 && slice.whole_first > 0)
+            to[0] = tb_load_edge<dtype>(slice.base, 0u - slice.shift, slice.length);
+        if (lane == 0 && last && slice.end > slice.whole_end)
+            place[slice.whole_end] = tb_load_edge<dtype>(slice.base + (size_t)slice.whole_end * 16,
+                                                         slice.whole_end * width - slice.shift, slice.length);
+        __syncwarp();
+        return last || rank == 0;
+    }
+
     /* A lane's part of the block's share, which begins at `first`: what lies wholly in the row. */
     TB_MEMBER void copy_part(const tb_fast_slice &slice, uint32_t share, uint32_t first, uint4 *to,
                              uint32_t place, bool arrives)
     {
-        const uint32_t size = share * CHUNKS / COPIES, part = first + size * lane,
+        const uint32_t size = share * CHUNKS / COPIES,
+                       part = S::ROUND ? share * number_of(lane) : first + size * lane,
                        from = max(part, slice.whole_first),
-                       end = min(min(first + share * TB_PIPE_WARPS, part + size), slice.whole_end);
-        tb_copy_in(to + (from - first) + (S::ROOM - 1) * share * (lane + 1), slice.base + (size_t)from * 16,
-                   from < end ? (end - from) * 16 : 0, &s.filled[lane / COPIES][place], arrives);
+                       end = S::ROUND ? min(part + size, slice.whole_end)
+                                      : min(min(first + share * TB_PIPE_WARPS, part + size), slice.whole_end);
+        tb_copy_in(to + (S::ROUND ? from - part + size * lane : from - first) +
+                       (S::ROOM - 1) * share * (lane + 1),
+                   slice.base + (size_t)from * 16, from < end ? (end - from) * 16 : 0,
+                   &s.filled[lane / COPIES][place], arrives);
     }
 
     /* ---- a warp that looks: the maximum of a part, told to all blocks ---- */
@@ -262,31 +296,32 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
         }
     }
 
-    static TB_MEMBER void drop_nan(uint4 *part, uint32_t groups)
+    /* Every group of 32 vectors of a part, or one of several. */
+    template <int EVERY = 1> static TB_MEMBER void drop_nan(uint4 *part, uint32_t groups)
     {
 #pragma unroll 1
         for (uint32_t j = 0; j < groups; j++) {
-            uint4 v[1] = {part[j * 32]};
+            uint4 v[1] = {part[j * 32 * EVERY]};
             tb_drop_nan<dtype, 1>(v);
-            part[j * 32] = v[0];
+            part[j * 32 * EVERY] = v[0];
         }
     }
 
-    TB_MEMBER float greatest_of(const uint4 *part, uint32_t groups)
+    template <int EVERY = 1> TB_MEMBER float greatest_of(const uint4 *part, uint32_t groups)
     {
-        constexpr int U = COPIES == 1 ? 8 : 4;
+        constexpr int U = S::ROOM == 1 ? 8 : 4;
         float top = -LAW_INF;
         uint32_t j = 0;
 #pragma unroll 1
         for (; j + U <= groups; j += U) {
             uint4 v[U];
 #pragma unroll
-            for (int k = 0; k < U; k++) v[k] = part[(j + k) * 32];
+            for (int k = 0; k < U; k++) v[k] = part[(j + k) * 32 * EVERY];
             top = tb_max_nan(top, tb_tile_max<dtype, U>(v));
         }
 #pragma unroll 1
         for (; j < groups; j++) {
-            const uint4 v[1] = {part[j * 32]};
+            const uint4 v[1] = {part[j * 32 * EVERY]};
             top = tb_max_nan(top, tb_tile_max<dtype, 1>(v));
         }
         return top;
@@ -295,7 +330,7 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
     /* Groups of 32 vectors of one or some of the block's chunks. */
     TB_MEMBER uint32_t groups_of(uint32_t chunk, uint32_t share, uint32_t end, uint32_t chunks = 1) const
     {
-        const uint32_t first = share * (rank * TB_PIPE_WARPS + chunk);
+        const uint32_t first = share * number_of(chunk);
         return first < end ? (min(share * chunks, end - first) + 31) / 32 : 0;
     }
 
@@ -345,7 +380,7 @@ template <int dtype_, int C_, class S> struct tb_pipe_rows {
 
     TB_MEMBER uint32_t mine() const /* this warp's number among the row's */
     {
-        return (uint32_t)(rank * TB_PIPE_WARPS + warp);
+        return number_of((uint32_t)warp);
     }
 };
 
@@ -368,15 +403,15 @@ template <class P> TB_DEV void tb_run_pipe(const tb_cuda_params &params)
         params,  s,       (uint4 *)(tb_flat_bytes + bytes), slot, 0, (int)(blockIdx.x % C), lane, warp, 0,
         cluster, clusters};
     const bool asked = warp == COPIES && pipe.ask_first();
-    pipe.slots = min((tb_dynamic_shared_bytes() - bytes) / (slot * 16), (uint32_t)TB_PIPE_SLOTS);
+    pipe.slots = min((tb_dynamic_shared_bytes() - bytes) / (slot * 16), (uint32_t)S::SLOTS);
     pipe.rows = ((uint32_t)params.call.rows - cluster + clusters - 1) / clusters;
     if (warp < TB_PIPE_LOOKERS) {
-        if (lane > 0 && lane < TB_PIPE_SLOTS) tb_mail_init(&s.filled[warp][lane], P::COPIES);
+        if (lane > 0 && lane < S::SLOTS) tb_mail_init(&s.filled[warp][lane], P::COPIES);
     } else if (warp == TB_PIPE_LOOKERS) {
         if (lane < TB_PIPE_RING) tb_mail_init(&s.mail_maximum[lane], 1);
     } else if (warp == TB_PIPE_LOOKERS + 1) {
         if (lane < TB_PIPE_KNOWN / TB_PIPE_GROUP) tb_mail_init(&s.free[lane], S::DONE_WITH_ROW);
-        if (lane < TB_PIPE_SLOTS) tb_mail_init(&s.empty[lane], S::DONE_WITH_PLACE);
+        if (lane < S::SLOTS) tb_mail_init(&s.empty[lane], S::DONE_WITH_PLACE);
     } else if (warp == TB_PIPE_LOOKERS + 2) {
         if (lane < TB_PIPE_RING) tb_mail_init(&s.decided[lane], 1 + TB_PIPE_LOOKERS);
     } else if (warp == FINISHES) {

@@ -2,20 +2,21 @@
  * Masked logits and renormalised probabilities under a top_k of few tokens, for many rows: rows follow each
  * other through a cluster as in the flat pipe; their copies are its (fast_flat_pipe_rows.cuh).
  *
- * The warps that look take the maxima of TB_FEW_PIPE_PARTS disjoint parts of a row. One that decides finds a
- * value that k of them reach, so k tokens do; TB_PIPE_WARPS list their chunks' tokens from there on; one
- * mails the block's list to all blocks, and two in turns cut what came, in each block for itself. Meanwhile
- * the row of output is filled with what tokens that are not kept get; who cuts writes the kept tokens of its
- * block's share.
+ * Great tokens may lie together, so a row's chunks go round the blocks, and groups of 32 vectors of a block's
+ * share round the warps that look. These take the maxima of TB_FEW_PIPE_PARTS disjoint parts of a row. One
+ * that decides finds a value that k of them reach, so k tokens do; TB_PIPE_WARPS list their chunks' tokens
+ * from there on; one mails the block's list to all blocks, and two in turns cut what came, in each block for
+ * itself. Meanwhile the row of output is filled with what tokens that are not kept get; who cuts writes the
+ * kept tokens of its block's share.
  *
  * Where the lists have no room for all tokens that reach the bound (rows with many equal values, sorted rows)
  * the warps that list search the cut before they go on: by histograms of their chunks, from bins of all keys
  * that it may be to bins of one.
  *
  * A message of row i reuses the memory of an earlier row: maxima that of row i - TB_PIPE_RING, lists that of
- * row i - TB_PIPE_SLOTS - 1. Who sends it has all maxima of row i, from shares in places that the warps that
+ * row i - SLOTS - 1. Who sends it has all maxima of row i, from shares in places that the warps that
  * list, and the one that mails, had done with; the latter gives back the place of a row when the row before
- * is cut. So all rows up to i - TB_PIPE_SLOTS - 1 are cut by all blocks.
+ * is cut. So all rows up to i - SLOTS - 1 are cut by all blocks.
  */
 #ifndef TB_CUDA_FEW_PIPE_CUH
 #define TB_CUDA_FEW_PIPE_CUH
@@ -86,9 +87,9 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
     {
         uint2 counts = {0, 0};
         for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; P::go_on(turn)) {
-            const uint32_t at = turn.row % TB_PIPE_RING, place = turn.row % TB_PIPE_SLOTS,
-                           parity = turn.row / TB_PIPE_SLOTS & 1;
-            tb_wait_here(&s.filled[warp / P::CHUNKS][turn.place], turn.filling & 1);
+            const uint32_t at = turn.row % TB_PIPE_RING, place = turn.row % S::SLOTS,
+                           parity = turn.row / S::SLOTS & 1;
+            P::wait_filled(turn);
             tb_wait_here(&s.decided[at], turn.row / TB_PIPE_RING & 1);
             const tb_few_verdict row = s.verdict[at];
             const uint4 *chunk = P::room_of(turn) + row.share * warp + lane;
@@ -111,13 +112,20 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
         if (which > S::CUTTERS) fill_output(which - 1 - S::CUTTERS);
     }
 
+    /* Whether lists have no room for their tokens, of a block a lane. */
+    TB_MEMBER bool too_many(uint32_t count) const
+    {
+        return __any_sync(TB_WHOLE_WARP, count > S::SENT) ||
+               (S::SENT * C > S::MOST && tb_warp_sum(count) > S::MOST);
+    }
+
     /* ---- the warp that mails the block's list to all blocks, and says whether the lists do ---- */
     TB_MEMBER void mail()
     {
         for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; P::go_on(turn)) {
-            const uint32_t i = turn.row, at = i % TB_PIPE_RING, place = i % TB_PIPE_SLOTS, box = i % S::BOXES;
+            const uint32_t i = turn.row, at = i % TB_PIPE_RING, place = i % S::SLOTS, box = i % S::BOXES;
             tb_wait_here(&s.decided[at], i / TB_PIPE_RING & 1);
-            tb_wait_here(&s.listed[place], i / TB_PIPE_SLOTS & 1);
+            tb_wait_here(&s.listed[place], i / S::SLOTS & 1);
             const uint32_t n = s.verdict[at].kind == TB_FEW_SEARCHED ? S::SENT + 1 : s.cursor[place],
                            sent = n <= S::SENT ? n : 0;
             if (lane < C) {
@@ -130,7 +138,7 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
                           &s.mail_lists[box]);
             }
             tb_wait_here(&s.mail_lists[box], i / S::BOXES & 1);
-            const bool searched = __any_sync(TB_WHOLE_WARP, lane < C && s.count[box][lane] > S::SENT);
+            const bool searched = too_many(lane < C ? s.count[box][lane] : 0);
             if (lane == 0) {
                 s.cursor[place] = 0;
                 s.searched[place] = searched;
@@ -150,7 +158,7 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
             tb_wait_here(&s.mail_lists[box], parity);
             const tb_few_verdict verdict = s.verdict[at];
             const uint32_t count = lane < C ? s.count[box][lane] : 0;
-            const bool searched = __any_sync(TB_WHOLE_WARP, count > S::SENT);
+            const bool searched = too_many(count);
             if (verdict.kind == TB_FEW_VOID)
                 write_words(P::row_of(i), verdict.status, 0, 0);
             else if (!searched)
@@ -168,18 +176,21 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
     {
         const uint32_t box = i % S::BOXES, end = tb_warp_scan(count), n = __shfl_sync(TB_WHOLE_WARP, end, 31);
         uint32_t *const keys = s.key[cutter], *const lows = s.low[cutter]; /* of all tokens, without gaps */
-#pragma unroll
-        for (int b = 0; b < C; b++) {
+        auto gather = [&](int b, uint32_t k) {
             const uint32_t its = __shfl_sync(TB_WHOLE_WARP, count, b),
                            start = __shfl_sync(TB_WHOLE_WARP, end, b) - its;
+            if (k >= its) return;
+            const uint64_t token = s.sent[box][b][k];
+            keys[start + k] = tb_place_key(token);
+            lows[start + k] = (uint32_t)token & TB_PLACE_LOW;
+        };
 #pragma unroll
-            for (uint32_t k = lane; k < S::SENT; k += 32) {
-                if (k >= its) continue;
-                const uint64_t token = s.sent[box][b][k];
-                keys[start + k] = tb_place_key(token);
-                lows[start + k] = (uint32_t)token & TB_PLACE_LOW;
-            }
-        }
+        for (int b = 0; b < C; b++) gather(b, lane);
+        if (__any_sync(TB_WHOLE_WARP, count > 32))
+#pragma unroll 1
+            for (uint32_t k = lane + 32; k - lane < S::SENT; k += 32)
+#pragma unroll 1
+                for (int b = 0; b < C; b++) gather(b, k);
         if (lane < 3) keys[n + lane] = 0; /* up to a vector's end */
         __syncwarp();
         uint64_t floor = 0;
@@ -262,49 +273,72 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
             tb_wait_here(&s.decided[at], i / TB_PIPE_RING & 1);
             const tb_few_row &row = known_row(i);
             const int64_t index = P::row_of(i);
-            const uint32_t share = row.share * TB_PIPE_WARPS, shift = row.slice.shift,
-                           first = min(row.slice.end, share * rank), end = min(row.slice.end, first + share);
-            uint32_t begin = first < end && first ? first * width - shift : 0,
-                     stop = first < end ? min(row.slice.length, end * width - shift) : 0;
-            if (row.bad) {
-                int64_t start, count; /* elements are written of rows that are nowhere, too */
-                tb_gpu_locate(call, index, &start, &count);
-                begin = (uint32_t)(count * rank / C), stop = (uint32_t)(count * (rank + 1) / C);
-            }
+            int64_t start, count; /* elements are written of rows that are nowhere, too */
+            if (row.bad) tb_gpu_locate(call, index, &start, &count);
+            const uint32_t length = row.bad ? (uint32_t)count : row.slice.length,
+                           shift = row.bad ? 0 : row.slice.shift,
+                           share = row.bad ? length / (S::WARPS * width) + 1 : row.share;
             if (call.probabilities)
-                fill_span<4>((char *)(call.probabilities + index * call.probabilities_stride), begin, stop, 0,
-                             filler);
+                fill_chunks<4>((char *)(call.probabilities + index * call.probabilities_stride), share, shift,
+                               length, 0, filler);
             if (call.masked_logits)
-                fill_span<bytes>((char *)call.masked_logits + index * call.masked_stride * bytes, begin, stop,
-                                 tb_minus_infinity<dtype>(), filler);
+                fill_chunks<bytes>((char *)call.masked_logits + index * call.masked_stride * bytes, share,
+                                   shift, length, tb_minus_infinity<dtype>(), filler);
             __syncwarp();
             if (lane == 0) tb_mail_arrive(&s.blank[i % S::BOXES]);
         }
     }
 
-    /* Elements [begin, stop) of SIZE bytes of a row of output become a word, by the warps that fill. */
+    /* Elements of SIZE bytes of a row of output become a word, those of the block's chunks; by the warps that
+     * fill, every other chunk each. */
     template <uint32_t SIZE>
-    TB_MEMBER void fill_span(char *out, uint32_t begin, uint32_t stop, uint32_t word, uint32_t filler)
+    TB_MEMBER void fill_chunks(char *out, uint32_t share, uint32_t shift, uint32_t length, uint32_t word,
+                               uint32_t filler)
     {
         constexpr uint32_t per = 16 / SIZE;
-        const uint32_t shift = (uint32_t)(uintptr_t)out / SIZE % per, first = (begin + shift + per - 1) / per,
-                       end = (stop + shift) / per;
-        auto put = [&](uint32_t i) {
-            if (SIZE == 4)
-                ((uint32_t *)out)[i] = word;
-            else
-                ((uint16_t *)out)[i] = (uint16_t)word;
-        };
-        if (filler == 0) { /* what is in no whole vector of its */
-            const uint32_t head = begin + lane, head_end = min(stop, first * per - shift),
-                           tail = max(head_end, end * per - shift) + lane;
-            if (head < head_end) put(head);
-            if (first <= end && tail < stop) put(tail);
+        const uint32_t skip = (uint32_t)(uintptr_t)out / SIZE % per, first = skip ? 1 : 0,
+                       end = (length + skip) / per; /* whole vectors of the output */
+        char *const vectors = out - skip * SIZE;
+        const uint4 words = make_uint4(word, word, word, word);
+        if ((shift - skip) % per) { /* a vector of the output has elements of two chunks */
+#pragma unroll 1
+            for (uint32_t c = filler; c < TB_PIPE_WARPS; c += S::FILLERS) {
+                const uint32_t from = P::number_of(c) * share * width, begin = from ? from - shift : 0,
+                               stop = min(length, from + share * width - shift);
+                if (from >= length + shift) break;
+                const uint32_t low = min((begin + skip + per - 1) / per, (stop + skip) / per),
+                               high = (stop + skip) / per;
+                for (uint32_t v = low + lane; v < high; v += 32) tb_store16(vectors + (size_t)v * 16, words);
+                fill_elements<SIZE>(out, begin, min(stop, low * per - skip), word);
+                fill_elements<SIZE>(out, max(begin, high * per - skip), stop, word);
+            }
+            return;
         }
-        char *const vectors = out - shift * SIZE;
+        const uint32_t size = share * (width / per), back = (shift - skip) / per;
+#pragma unroll 1
+        for (uint32_t c = filler; c < TB_PIPE_WARPS; c += S::FILLERS) {
+            const uint32_t from = P::number_of(c) * size, low = max(from, first + back) - back,
+                           high = min(from + size - back, end);
 #pragma unroll 4
-        for (uint32_t v = first + filler * 32 + lane; v < end; v += S::FILLERS * 32)
-            tb_store16(vectors + (size_t)v * 16, make_uint4(word, word, word, word));
+            for (uint32_t v = low + lane; v < high; v += 32) tb_store16(vectors + (size_t)v * 16, words);
+        }
+        const uint32_t head = min(length, first * per - (first ? skip : 0)),
+                       tail = max(head, end * per - skip);
+        if (filler == 0 && rank == 0 && first) fill_elements<SIZE>(out, 0, head, word);
+        if (filler == 0 && tail < length && (tail + shift) / width / share % C == (uint32_t)rank)
+            fill_elements<SIZE>(out, tail, length, word);
+    }
+
+    /* Less than 32. */
+    template <uint32_t SIZE>
+    TB_MEMBER void fill_elements(char *out, uint32_t begin, uint32_t stop, uint32_t word) const
+    {
+        const uint32_t i = begin + lane;
+        if (i >= stop) return;
+        if (SIZE == 4)
+            ((uint32_t *)out)[i] = word;
+        else
+            ((uint16_t *)out)[i] = (uint16_t)word;
     }
 };
 

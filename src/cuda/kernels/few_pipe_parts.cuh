@@ -7,7 +7,6 @@
 #include "fast_flat_pipe_rows.cuh"
 
 #define TB_FEW_PIPE_PARTS 128 /* disjoint parts of a row, whose maxima bound what may be kept */
-#define TB_FEW_PIPE_MOST 256  /* tokens that reach the bound, of a row */
 #define TB_FEW_PIPE_BINS 128  /* of the histograms of rows where more do */
 #define TB_FEW_PIPE_NO_COUNT 0xffffffffu
 
@@ -48,31 +47,36 @@ typedef struct tb_few_tally {
 } tb_few_tally;
 
 template <int dtype, int C> struct tb_few_pipe_shared {
-    static constexpr bool DRAWS = false;
+    static constexpr bool DRAWS = false, ROUND = true;
     static constexpr int ROOM = 1;
     static constexpr int WARPS = C * TB_PIPE_WARPS, LOOKS = C * TB_PIPE_LOOKERS;
     static constexpr int GROUPS = TB_FEW_PIPE_PARTS / LOOKS; /* parts of a looker: of 32 / GROUPS lanes */
-    static constexpr int SENT = TB_FEW_PIPE_MOST / C;        /* listed tokens of a block, at most */
+    /* Rows in a block's shared memory, listed tokens of a row and of a block, at most. Of great tokens that
+     * lie together a block has more than an eighth; three rows of 128256 f32 leave no room for longer lists.
+     */
+    static constexpr int SLOTS = C > 4 ? 3 : TB_PIPE_SLOTS, MOST = C > 4 ? 160 : 256,
+                         SENT = C > 4 ? 62 : MOST / C;
     static constexpr int CUTTERS = 2, FILLERS = 2, THREADS = 32 * (TB_PIPE_OTHERS + TB_FEW_PIPE_FINISHERS);
     static constexpr int DONE_WITH_ROW = TB_PIPE_WARPS + CUTTERS, DONE_WITH_PLACE = TB_PIPE_WARPS + 1;
     static constexpr int MASSES = 2; /* histograms on their way: of odd and even rounds */
-    static constexpr uint32_t MASS_BYTES = C * TB_FEW_PIPE_BINS * 4;
+    static constexpr uint32_t MASS_BYTES = C * TB_FEW_PIPE_BINS * 2;
     alignas(16) uint32_t maximum[TB_PIPE_RING][TB_FEW_PIPE_PARTS]; /* keys */
     uint32_t looked[TB_PIPE_RING][LOOKS];                          /* status */
-    uint64_t own[TB_PIPE_SLOTS][SENT];                             /* the block's listed tokens: places */
-    static constexpr int BOXES = TB_PIPE_SLOTS + 1; /* rows whose lists are on their way, or cut */
-    uint64_t sent[BOXES][C][SENT];                  /* all blocks' */
-    alignas(16) uint32_t key[CUTTERS][TB_FEW_PIPE_MOST + 4], low[CUTTERS][TB_FEW_PIPE_MOST]; /* of a row */
-    alignas(16) uint32_t bin[TB_FEW_PIPE_BINS], part_bin[TB_FEW_PIPE_BINS], bins[2][C][TB_FEW_PIPE_BINS];
-    alignas(16) uint4 tail[WARPS]; /* mass, number equal, number greater */
+    uint64_t own[SLOTS][SENT];                                     /* the block's listed tokens: places */
+    static constexpr int BOXES = SLOTS + 1; /* rows whose lists are on their way, or cut */
+    uint64_t sent[BOXES][C][SENT];          /* all blocks' */
+    alignas(16) uint32_t key[CUTTERS][MOST + 4], low[CUTTERS][MOST]; /* of a row */
+    alignas(16) uint32_t bin[TB_FEW_PIPE_BINS], part_bin[TB_FEW_PIPE_BINS];
+    alignas(16) uint16_t bins[2][C][TB_FEW_PIPE_BINS]; /* a share has fewer than 2^16 tokens: see the plan */
+    alignas(16) uint4 tail[WARPS];                     /* mass, number equal, number greater */
     tb_few_row row[TB_PIPE_KNOWN];
     tb_few_verdict verdict[TB_PIPE_RING];
-    uint32_t cursor[TB_PIPE_SLOTS], count[BOXES][C], searched[TB_PIPE_SLOTS];
+    uint32_t cursor[SLOTS], count[BOXES][C], searched[SLOTS];
     uint32_t placed, known; /* numbers of rows */
     /* mbarriers */
     uint64_t mail_maximum[TB_PIPE_RING], decided[TB_PIPE_RING], free[TB_PIPE_KNOWN / TB_PIPE_GROUP];
-    uint64_t filled[TB_PIPE_LOOKERS][TB_PIPE_SLOTS], empty[TB_PIPE_SLOTS];
-    uint64_t listed[TB_PIPE_SLOTS], outcome[TB_PIPE_SLOTS], mail_lists[BOXES], cut_done[BOXES],
+    uint64_t filled[TB_PIPE_LOOKERS][SLOTS], empty[SLOTS];
+    uint64_t listed[SLOTS], outcome[SLOTS], mail_lists[BOXES], cut_done[BOXES],
         blank[BOXES]; /* the row of output is filled with what tokens that are not kept get */
     uint64_t mail_mass[MASSES], mail_tail;
 
@@ -83,7 +87,7 @@ template <int dtype, int C> struct tb_few_pipe_shared {
             tb_mail_init(&cut_done[lane], 1);
             tb_mail_init(&blank[lane], FILLERS);
         }
-        if (lane < TB_PIPE_SLOTS) {
+        if (lane < SLOTS) {
             tb_mail_init(&listed[lane], TB_PIPE_WARPS);
             tb_mail_init(&outcome[lane], 1);
             cursor[lane] = 0;

@@ -24,30 +24,39 @@ template <int dtype, int C, class S> struct tb_few_rows : tb_pipe_rows<dtype, C,
     {
         return s.row[i % TB_PIPE_KNOWN];
     }
-    /* ---- a warp that looks: the maxima of its parts, told to all blocks ---- */
+    TB_MEMBER void wait_filled(const tb_pipe_turn &turn)
+    {
+#pragma unroll
+        for (int i = 0; i < TB_PIPE_LOOKERS; i++) tb_wait_here(&s.filled[i][turn.place], turn.filling & 1);
+    }
+
+    /* ---- a warp that looks: the maxima of its parts, told to all blocks. It has every fourth group of the
+     * block's vectors, of which a part is every so many lanes' ---- */
     TB_MEMBER void look(uint32_t looker)
     {
         for (tb_pipe_turn turn = {0, 0, 0}; turn.row < rows; P::go_on(turn)) {
             const uint32_t at = turn.row % TB_PIPE_RING;
             const tb_pipe_row &row = P::row_at(&s.placed, turn.row);
-            tb_wait_here(&s.filled[looker][turn.place], turn.filling & 1);
-            const uint32_t groups = P::groups_of(looker * P::CHUNKS, row.share, row.slice.end, P::CHUNKS);
-            uint4 *const piece = P::room_of(turn) + row.share * P::CHUNKS * looker + lane;
+            wait_filled(turn);
+            const uint32_t whole = row.slice.end / max(row.share, 1u), /* chunks */
+                left = whole % C == (uint32_t)rank ? row.slice.end - whole * row.share : 0,
+                           own = (whole + C - 1 - rank) / C * (row.share / 32) + (left + 31) / 32,
+                           groups = (own + TB_PIPE_LOOKERS - 1 - looker) / TB_PIPE_LOOKERS;
+            uint4 *const piece = P::room_of(turn) + looker * 32 + lane;
             uint32_t status = 0;
             if (probabilities() && any_negative(piece, groups, row, looker)) status = TOMBOLA_ROW_NEGATIVE;
-            float top = tb_max_nan(-LAW_INF, P::greatest_of(piece, groups));
+            float top = tb_max_nan(-LAW_INF, P::template greatest_of<TB_PIPE_LOOKERS>(piece, groups));
             if (__any_sync(TB_WHOLE_WARP, law_isnan(top))) {
                 status |= TOMBOLA_ROW_NAN;
-                P::drop_nan(piece, groups);
+                P::template drop_nan<TB_PIPE_LOOKERS>(piece, groups);
                 tb_writes_before_copies();
-                top = P::greatest_of(piece, groups);
+                top = P::template greatest_of<TB_PIPE_LOOKERS>(piece, groups);
             }
             uint32_t key = law_key(top);
 #pragma unroll
-            for (int d = 1; d < 32 / S::GROUPS; d *= 2)
-                key = max(key, __shfl_xor_sync(TB_WHOLE_WARP, key, d));
+            for (int d = S::GROUPS; d < 32; d *= 2) key = max(key, __shfl_xor_sync(TB_WHOLE_WARP, key, d));
             const uint32_t all = rank * TB_PIPE_LOOKERS + looker, part = lane / C; /* C * GROUPS is 32 */
-            key = __shfl_sync(TB_WHOLE_WARP, key, part * (32 / S::GROUPS));
+            key = __shfl_sync(TB_WHOLE_WARP, key, part);
             if (looker == 0 && lane == 0)
                 tb_mail_expect(&s.mail_maximum[at], (TB_FEW_PIPE_PARTS + S::LOOKS) * 4);
             tb_mail_4(&s.maximum[at][all * S::GROUPS + part], lane % C, key, &s.mail_maximum[at]);
@@ -64,19 +73,20 @@ template <int dtype, int C, class S> struct tb_few_rows : tb_pipe_rows<dtype, C,
         uint32_t signs = 0;
 #pragma unroll 4
         for (uint32_t j = 0; j < groups; j++) {
-            const uint4 v = piece[j * 32];
+            const uint4 v = piece[j * 32 * TB_PIPE_LOOKERS];
             signs |= v.x | v.y | v.z | v.w;
         }
         if (!__any_sync(TB_WHOLE_WARP, signs & (bytes == 4 ? 0x80000000u : 0x80008000u))) return false;
-        const uint32_t first = row.share * (rank * TB_PIPE_WARPS + looker * P::CHUNKS) + lane;
         bool negative = false;
 #pragma unroll 1
         for (uint32_t j = 0; j < groups; j++) {
-            const uint4 v = piece[j * 32];
+            const uint4 v = piece[j * 32 * TB_PIPE_LOOKERS];
+            const uint32_t vector = (j * TB_PIPE_LOOKERS + looker) * 32 + lane, chunk = vector / row.share,
+                           at = vector + (P::number_of(chunk) - chunk) * row.share;
 #pragma unroll
             for (uint32_t e = 0; e < width; e++)
                 negative |= tb_element<dtype>(v, (int)e) < 0.0f &&
-                            (first + j * 32) * width + e - row.slice.shift < row.slice.length;
+                            at * width + e - row.slice.shift < row.slice.length;
         }
         return __any_sync(TB_WHOLE_WARP, negative);
     }

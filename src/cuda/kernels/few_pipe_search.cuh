@@ -66,17 +66,19 @@ template <int dtype, int C> struct tb_few_search : tb_few_rows<dtype, C, tb_few_
             count_bins(s, chunk, groups, low, high, shift);
             const uint32_t odd = counts.x & 1;
             uint64_t *box = &s.mail_mass[odd];
-            for (uint32_t i = threadIdx.x; i < C * TB_FEW_PIPE_BINS / 4; i += TB_PIPE_WARPS * 32) {
-                const uint32_t part = i % (TB_FEW_PIPE_BINS / 4) * 4;
-                tb_mail_16(&s.bins[odd][p.rank][part], (int)(i / (TB_FEW_PIPE_BINS / 4)),
-                           *(const uint4 *)&s.bin[part], box);
+            for (uint32_t i = threadIdx.x; i < C * TB_FEW_PIPE_BINS / 8; i += TB_PIPE_WARPS * 32) {
+                const uint32_t part = i % (TB_FEW_PIPE_BINS / 8) * 8;
+                const uint4 a = *(const uint4 *)&s.bin[part], b = *(const uint4 *)&s.bin[part + 4];
+                tb_mail_16(&s.bins[odd][p.rank][part], (int)(i / (TB_FEW_PIPE_BINS / 8)),
+                           make_uint4(a.x | a.y << 16, a.z | a.w << 16, b.x | b.y << 16, b.z | b.w << 16),
+                           box);
             }
             tb_wait_here(box, counts.x >> 1 & 1);
             uint32_t n[4] = {0, 0, 0, 0}; /* of the bins 127 - 4 * lane and down */
 #pragma unroll
             for (int b = 0; b < C; b++) {
-                const uint4 its = *(const uint4 *)&s.bins[odd][b][124 - lane * 4];
-                n[0] += its.w, n[1] += its.z, n[2] += its.y, n[3] += its.x;
+                const uint2 its = *(const uint2 *)&s.bins[odd][b][124 - lane * 4];
+                n[0] += its.y >> 16, n[1] += its.y & 0xffffu, n[2] += its.x >> 16, n[3] += its.x & 0xffffu;
             }
             barrier(); /* all have seen this filling of the box */
             if (threadIdx.x == 0) tb_mail_expect(box, S::MASS_BYTES);

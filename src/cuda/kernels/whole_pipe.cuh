@@ -17,7 +17,8 @@
 #include <type_traits>
 
 template <int dtype, int C> struct tb_whole_pipe_shared {
-    static constexpr bool DRAWS = false;
+    static constexpr bool DRAWS = false, ROUND = false;
+    static constexpr int SLOTS = TB_PIPE_SLOTS;
     static constexpr int ROOM = dtype == TOMBOLA_F32 ? 1 : 2; /* E(t) is an f32 */
     static constexpr int WARPS = C * TB_PIPE_WARPS, LOOKS = C * TB_PIPE_LOOKERS;
     static constexpr int WRITERS = TB_WHOLE_PIPE_WRITERS, THREADS = 32 * (TB_PIPE_OTHERS + WRITERS);
