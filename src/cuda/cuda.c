@@ -12,8 +12,10 @@
 #include "fast_shapes.h"
 #include "params.h"
 #include "plan.h"
+#include "whole_shapes.h"
 
-#define OLDEST_MAJOR 8 /* compute capability */
+#define OLDEST_MAJOR 8      /* compute capability */
+#define CLUSTERS_VERSION 90 /* code for it has clusters, and waits in dependent launches */
 #define MAX_MODULES 24
 #define MAX_ATTRIBUTES 2
 
@@ -28,11 +30,12 @@ struct tb_cuda {
     const tb_driver *driver;
     tb_cu_context context; /* the caller's, or the primary one */
     tb_cu_device device;
-    bool primary;  /* the primary context was retained here */
-    bool pageable; /* the device can address all host memory */
-    tb_cuda_device properties;
+    bool primary;              /* the primary context was retained here */
+    bool pageable;             /* the device can address all host memory */
+    tb_cuda_device properties; /* as the plan may use it: see load_modules */
     char name[96];
-    char *forced; /* TOMBOLA_CUDA_VARIANT, or NULL */
+    char *forced;  /* TOMBOLA_CUDA_VARIANT, or NULL */
+    bool old_code; /* a kernel was compiled for 8.x */
     int module_count;
     tb_cu_module modules[MAX_MODULES];
     unsigned kernel_count;
@@ -101,16 +104,18 @@ static tombola_result add_kernels(tb_cuda *cuda, tb_cu_module module, tombola_er
     result = driver->cuModuleEnumerateFunctions(functions, count, module);
     for (unsigned i = 0; i < count && !result; i++) {
         kernel made = {.function = functions[i]};
-        int fixed = 0; /* statically allocated shared memory */
+        int fixed = 0, version = 0; /* statically allocated shared memory; of its PTX */
         what = "loading a kernel";
         if ((result = driver->cuFuncLoad(made.function)) ||
             (result = driver->cuFuncGetName(&made.name, made.function)) ||
-            (result = driver->cuFuncGetAttribute(&fixed, TB_CU_FUNCTION_STATIC_SHARED, made.function)))
+            (result = driver->cuFuncGetAttribute(&fixed, TB_CU_FUNCTION_STATIC_SHARED, made.function)) ||
+            (result = driver->cuFuncGetAttribute(&version, TB_CU_FUNCTION_PTX_VERSION, made.function)))
             break;
+        cuda->old_code |= version < CLUSTERS_VERSION;
         made.max_shared = cuda->properties.shared_bytes - fixed;
         result =
             driver->cuFuncSetAttribute(made.function, TB_CU_FUNCTION_MAX_DYNAMIC_SHARED, made.max_shared);
-        if (!result && cuda->properties.major >= 9)
+        if (!result && version >= CLUSTERS_VERSION)
             result = driver->cuFuncSetAttribute(made.function, TB_CU_FUNCTION_WIDE_CLUSTERS, 1);
         cuda->kernels[cuda->kernel_count++] = made;
     }
@@ -138,6 +143,9 @@ static tombola_result load_modules(tb_cuda *cuda, tombola_error *error)
         tombola_result added = add_kernels(cuda, module, error);
         if (added) return added;
     }
+    /* A build with PTX for 80 and no code for 90: its kernels know of no clusters and do not wait where a
+     * dependent launch asks for it. The plan treats the device as one of 8.x, which has neither. */
+    if (cuda->old_code && clusters) cuda->properties.major = 8;
     if (cuda->kernel_count) qsort(cuda->kernels, cuda->kernel_count, sizeof *cuda->kernels, compare_kernels);
     return TOMBOLA_OK;
 }
@@ -296,6 +304,7 @@ static tombola_result launch_plan(const tb_cuda *cuda, const tombola_call *call,
         params.checked_steps = call->step_count + own;
         if (call->step_count)
             memcpy(params.steps + own, call->steps, (size_t)call->step_count * sizeof params.steps[0]);
+        params.sorted = tb_whole_sorted(&params.call, params.steps);
         if (plan->lists && (launch->part == TB_CUDA_DRAW || launch->part == TB_CUDA_ROWS))
             list_kept(call, plan, &params.call);
         tb_cu_attribute attributes[MAX_ATTRIBUTES];

@@ -3,7 +3,8 @@
 #
 #   TOMBOLA_CUDA        ON, OFF, or AUTO (where nvcc is found)
 #   TOMBOLA_CUDA_ARCHS  compute capabilities without the dot; N-virtual adds PTX, which drivers compile for
-#                       devices newer than all of the list. For a quick build name only your device's: 90
+#                       devices newer than all of the list; what was made for 8x runs without clusters and
+#                       dependent launches on all. For a quick build name only your device's: 90
 #   TOMBOLA_CUDA_FLAGS  more flags for nvcc, such as -lineinfo
 
 # Each .cu file is compiled alone; a kernel is found by its name, whatever file it is in.

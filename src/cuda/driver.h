@@ -51,6 +51,7 @@ enum { /* CUdevice_attribute */
 
 enum { /* CUfunction_attribute */
        TB_CU_FUNCTION_STATIC_SHARED = 1,
+       TB_CU_FUNCTION_PTX_VERSION = 5, /* of the target that its PTX was made for: 80, 90 */
        TB_CU_FUNCTION_MAX_DYNAMIC_SHARED = 8,
        TB_CU_FUNCTION_WIDE_CLUSTERS = 14
 };

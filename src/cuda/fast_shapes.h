@@ -8,6 +8,7 @@
 #define TB_STREAM_C1_256_BYTES 57216
 #define TB_STREAM_C2_512_BYTES 125696
 #define TB_STREAM_C4_256_BYTES 90752
+#define TB_STREAM_C4_512_BYTES 107264
 #define TB_STREAM_C8_256_BYTES 103680  /* and its share of the row */
 #define TB_STREAM_C16_256_BYTES 145024 /* likewise */
 
@@ -32,6 +33,9 @@
 #define TB_WHOLE_PIPE_C8_BYTES 12288
 #define TB_WHOLE_PIPE_C16_BYTES 18432
 #define TB_WHOLE_PIPE_WRITERS 4 /* warps that write */
+
+#define TB_WHOLE_ONCE_THREADS 512 /* of softmax of few rows: a block of 16, */
+#define TB_WHOLE_ONCE_WEIGHTS 16  /* elements of each */
 
 #define TB_FEW_PIPE_C2_BYTES 28800 /* of few kept tokens, likewise */
 #define TB_FEW_PIPE_C4_BYTES 28672

@@ -31,6 +31,7 @@ typedef struct tb_cuda_params {
     int32_t part;                          /* tb_cuda_part, which `call` is */
     int32_t slow_doubles;                  /* the device's take more than two floats' time */
     int32_t checked_steps; /* of these the first call.step_count are applied; a row is bad if one of all is */
+    uint32_t sorted;       /* tb_whole_sorted */
     void *workspace;       /* aligned to 256 bytes; what for, says plan.c */
 } tb_cuda_params;
 

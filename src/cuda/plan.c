@@ -35,6 +35,7 @@ enum {
     C1_256,
     C2_512,
     C4_256,
+    C4_512,
     C8_256,
     C16_256,
     FLAT_C1,
@@ -53,6 +54,7 @@ static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
     [C1_256] = {"stream_c1_256", 1, 256, TB_STREAM_C1_256_BYTES, false, false},
     [C2_512] = {"stream_c2_512", 2, 512, TB_STREAM_C2_512_BYTES, false, false},
     [C4_256] = {"stream_c4_256", 4, 256, TB_STREAM_C4_256_BYTES, false, false},
+    [C4_512] = {"stream_c4_512", 4, 512, TB_STREAM_C4_512_BYTES, false, false},
     [C8_256] = {"stream_c8_256", 8, 256 + 32, TB_STREAM_C8_256_BYTES, true, false},
     [C16_256] = {"stream_c16_256", 16, 256 + 32, TB_STREAM_C16_256_BYTES, true, false},
     [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false, false},
@@ -64,12 +66,13 @@ static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
-    [C1_512] = TB_NAMES("stream_c1_512"),      [C1_256] = TB_NAMES("stream_c1_256"),
-    [C2_512] = TB_NAMES("stream_c2_512"),      [C4_256] = TB_NAMES("stream_c4_256"),
-    [C8_256] = TB_NAMES("stream_c8_256"),      [C16_256] = TB_NAMES("stream_c16_256"),
-    [FLAT_C1] = TB_NAMES("flat_c1_512"),       [FLAT_C8] = TB_NAMES("flat_c8_256"),
-    [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"), [FLAT_PIPE_C4] = TB_NAMES("flat_pipe_c4"),
-    [FLAT_PIPE_C8] = TB_NAMES("flat_pipe_c8"), [FLAT_PIPE_C16] = TB_NAMES("flat_pipe_c16"),
+    [C1_512] = TB_NAMES("stream_c1_512"),        [C1_256] = TB_NAMES("stream_c1_256"),
+    [C2_512] = TB_NAMES("stream_c2_512"),        [C4_256] = TB_NAMES("stream_c4_256"),
+    [C4_512] = TB_NAMES("stream_c4_512"),        [C8_256] = TB_NAMES("stream_c8_256"),
+    [C16_256] = TB_NAMES("stream_c16_256"),      [FLAT_C1] = TB_NAMES("flat_c1_512"),
+    [FLAT_C8] = TB_NAMES("flat_c8_256"),         [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"),
+    [FLAT_PIPE_C4] = TB_NAMES("flat_pipe_c4"),   [FLAT_PIPE_C8] = TB_NAMES("flat_pipe_c8"),
+    [FLAT_PIPE_C16] = TB_NAMES("flat_pipe_c16"),
 };
 
 /* What a chain asks of the fast kernels. */
@@ -105,14 +108,13 @@ static bool flat_serves(const tombola_call *call, const fast_chain *chain)
     return (!chain->filtered || (chain->only_min_p && !call->total_mass)) && !call->ranks && !call->kept_ids;
 }
 
+/* Whether one of both may; the mass of all tokens only the flat ones have. */
 static bool fast_serves(const tombola_call *call, const fast_chain *chain)
 {
     if (call->kind != TOMBOLA_LOGITS || call->method != TOMBOLA_EXACT || call->draws != 1 || !chain->served)
         return false;
-    if ((call->raw_logprobs && call->step_count) || call->probabilities || call->masked_logits ||
-        call->top_ids || call->top_logprobs || call->given_logprobs || call->given_raw_logprobs)
-        return false;
-    return flat_serves(call, chain) || !call->total_mass;
+    return !(call->raw_logprobs && call->step_count) && !call->probabilities && !call->masked_logits &&
+           !call->top_ids && !call->top_logprobs && !call->given_logprobs && !call->given_raw_logprobs;
 }
 
 static int64_t vectors_of(const tombola_call *call)
@@ -240,25 +242,19 @@ void tb_add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, const 
                                                           .shared_bytes = fast_shared(device, kernel, call)};
 }
 
-#define PIPE_TOKENS 32000 /* of the shortest rows that the pipelined flat kernel was measured with */
+#define PIPE_VECTORS 125 /* of the shortest rows that the pipelined flat kernel was measured with */
 
 static const tb_fast_kernel *choose_flat_pipe(const tb_cuda_device *device, const tombola_call *call)
 {
     return choose_pipe(device, call, &fast_kernels[FLAT_PIPE_C2], FAST_KERNELS - FLAT_PIPE_C2, 3);
 }
 
-/* min_p alone: a flat kernel takes the same whatever a row keeps, a streaming one less where that is few
- * tokens, and about twice as long where it is many. So the pipe serves what it takes at most some 14 % longer
- * with when few are kept, and calls of few rows: not many rows in 16 bits, nor of more tokens than clusters
- * of 8 have room for two rows of. */
+/* min_p alone: a flat kernel takes up to a quarter longer than a streaming kernel where few tokens are kept,
+ * mostly less than a tenth, and half as long where many are. */
 static bool flat_suits_min_p(const tb_cuda_device *device, const tombola_call *call)
 {
-    const int64_t rows = call->rows, sms = device->multiprocessors;
-    if (device->major < 9 || vectors_of(call) < 8 * 256) return false;
-    if (rows <= sms / 8) return true;
-    if (call->vocab_size < PIPE_TOKENS) return false;
-    const tb_fast_kernel *pipe = choose_flat_pipe(device, call);
-    return pipe && (rows <= sms / 4 || (call->dtype == TOMBOLA_F32 && pipe->blocks <= 8));
+    if (device->major < 9 || vectors_of(call) < PIPE_VECTORS) return false;
+    return call->rows <= device->multiprocessors / 8 || choose_flat_pipe(device, call);
 }
 
 /* The kernel for a batch: many blocks a row where rows are few; enough of a row for each block. The numbers
@@ -270,6 +266,7 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     if (filtered) {
         if (rows <= sms / 16 - 1 && vectors >= 16 * 1024) order[n++] = C16_256;
         if (rows <= sms / 8 - 1 && vectors >= 8 * 1024) order[n++] = C8_256;
+        if (rows <= sms / 5 && vectors >= 12 * 1024) order[n++] = C4_512;
         if (rows * 4 <= sms * 5 / 4 && vectors >= 4 * 1024) order[n++] = C4_256;
         if (rows * 2 <= sms && vectors >= 2 * 2048) order[n++] = C2_512;
         /* long rows: two blocks a multiprocessor, which read in turns where there are more rows */
@@ -278,11 +275,10 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         order[n++] = C1_512;
     } else {
         const tb_fast_kernel *pipe = choose_flat_pipe(device, call);
-        const bool short_rows = call->vocab_size < PIPE_TOKENS;
-        if (short_rows && rows <= 3 * (sms / 8 - 1) && vectors >= 8 * 256) order[n++] = FLAT_C8;
-        if (short_rows && rows >= sms * 3 / 4 && (rows <= 2 * sms || vectors <= 4 * 1024))
+        /* short rows: a block for each, of as many as fit */
+        if (vectors <= 8 * 256 + 1 && rows <= 2 * sms && (vectors < 8 * 256 || rows >= sms * 3 / 4))
             order[n++] = FLAT_C1;
-        if (pipe && vectors >= 8 * 256) order[n++] = (int)(pipe - fast_kernels);
+        if (pipe && vectors >= PIPE_VECTORS) order[n++] = (int)(pipe - fast_kernels);
         if (vectors >= 8 * 256) order[n++] = FLAT_C8;
         order[n++] = FLAT_C1;
         order[n++] = FLAT_C8;
@@ -292,23 +288,22 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     return FAST_KERNELS;
 }
 
-/* Adds a fast kernel; false where none serves the call. */
-bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call, bool only_flat,
                  const char *forced)
 {
     fast_chain chain = read_chain(call);
     if (!fast_serves(call, &chain)) return false;
     int choice = FAST_KERNELS;
-    const bool flat = flat_serves(call, &chain);
+    const bool flat = flat_serves(call, &chain), stream = !only_flat && !call->total_mass;
     if (!forced) {
         if (flat && (!chain.filtered || flat_suits_min_p(device, call)))
             choice = choose_fast(device, call, false);
-        if (choice == FAST_KERNELS && !call->total_mass) choice = choose_fast(device, call, true);
+        if (choice == FAST_KERNELS && stream) choice = choose_fast(device, call, true);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
             if (!strcmp(forced, fast_kernels[i].name) && tb_fast_fits(device, &fast_kernels[i], call))
                 choice = i;
-        if (choice < FLAT_C1 && call->total_mass) return false;
+        if (choice < FLAT_C1 && !stream) return false;
         if (choice >= FLAT_C1 && choice < FAST_KERNELS && !flat) return false;
     }
     if (choice == FAST_KERNELS) return false;
@@ -355,11 +350,13 @@ static bool whole_lists(const tombola_call *call)
 static int64_t whole_shared(const tombola_call *call, unsigned blocks)
 {
     const int64_t warps = TB_WHOLE_THREADS / 32;
+    const bool sorts = tb_whole_sorts(call, blocks);
     int64_t share = (vectors_of(call) + blocks - 1) / blocks, of_warp = (share + warps - 1) / warps,
-            bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16);
-    if (whole_lists(call)) /* the list takes the row's place */
-        bytes =
-            (bytes < TB_PICK_LIST_BYTES ? TB_PICK_LIST_BYTES : bytes) + blocks * warps * TB_WHOLE_TOP_BYTES;
+            bytes = (of_warp + 31) / 32 * (TB_WHOLE_THREADS * 16) + (sorts ? TB_WHOLE_SORT_BYTES : 0);
+    if (sorts || whole_lists(call)) { /* the list takes the row's place */
+        if (bytes < TB_PICK_LIST_BYTES) bytes = TB_PICK_LIST_BYTES;
+        bytes += blocks * warps * (TB_WHOLE_TOP_BYTES + (sorts ? TB_WHOLE_MIDDLE_BYTES : 0));
+    }
     return TB_WHOLE_FIXED_BYTES + blocks * warps * TB_WHOLE_WARP_BYTES + bytes;
 }
 
@@ -370,11 +367,20 @@ static bool whole_fits(const tb_cuda_device *device, const tombola_call *call, u
     return whole_shared(call, blocks) <= device->shared_bytes;
 }
 
+/* Whether ids are best sorted by 16 blocks a row, which has a vector for each lane (measured on 132). */
+static bool sorted_by_all(const tb_cuda_device *device, const tombola_call *call)
+{
+    const int64_t vectors = vectors_of(call), few = vectors < 24 * 1024 ? 3 : 4;
+    return vectors >= 16 * 8 * 31 && call->rows <= device->multiprocessors * few / 16 &&
+           tb_whole_sorts(call, 16) && whole_fits(device, call, 16);
+}
+
 /* `blocks` of a row; 0: as many as suit the batch. False where a row does not fit. */
 static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                       unsigned blocks)
 {
-    static const char *const names[] = TB_NAMES("whole"), *const top_names[] = TB_NAMES("whole_top");
+    static const char *const names[] = TB_NAMES("whole"), *const top_names[] = TB_NAMES("whole_top"),
+                             *const sort_names[] = TB_NAMES("whole_sort");
     if (!blocks) {
         /* Three blocks a multiprocessor, so that one reads while others compute and write; where rows are
          * few, more blocks a row, down to 16 KB each. */
@@ -385,10 +391,13 @@ static bool add_whole(tb_cuda_plan *plan, const tb_cuda_device *device, const to
         while (blocks < most && call->rows * blocks * 2 <= device->multiprocessors &&
                vectors_of(call) >= 1024 * 2 * (int64_t)blocks)
             blocks *= 2;
+        if (sorted_by_all(device, call)) blocks = 16;
     }
     if (!whole_fits(device, call, blocks)) return false;
     plan->launch[plan->launch_count++] =
-        (tb_cuda_launch){.kernel = (whole_lists(call) ? top_names : names)[call->dtype],
+        (tb_cuda_launch){.kernel = (tb_whole_sorts(call, blocks) ? sort_names
+                                    : whole_lists(call)          ? top_names
+                                                                 : names)[call->dtype],
                          .grid = (unsigned)call->rows * blocks,
                          .threads = TB_WHOLE_THREADS,
                          .cluster = blocks,
@@ -410,6 +419,17 @@ static const tb_fast_kernel softmax_kernels[] = {
 static const char *const softmax_names[][3] = {TB_NAMES("whole_pipe_c2"), TB_NAMES("whole_pipe_c4"),
                                                TB_NAMES("whole_pipe_c8"), TB_NAMES("whole_pipe_c16")};
 
+/* For few rows, each in the registers of its blocks. */
+static const tb_fast_kernel softmax_once = {"whole_once_c16", 16, TB_WHOLE_ONCE_THREADS, 0, false, false};
+static const char *const softmax_once_names[] = TB_NAMES("whole_once");
+
+static bool once_fits(const tb_cuda_device *device, const tombola_call *call)
+{
+    const int64_t width = call->dtype == TOMBOLA_F32 ? 4 : 8;
+    return tb_fast_fits(device, &softmax_once, call) &&
+           vectors_of(call) * width <= 16 * TB_WHOLE_ONCE_THREADS * TB_WHOLE_ONCE_WEIGHTS;
+}
+
 static bool softmax_serves(const tombola_call *call)
 {
     fast_chain chain = read_chain(call);
@@ -426,6 +446,14 @@ static bool add_softmax(tb_cuda_plan *plan, const tb_cuda_device *device, const 
     const int count = sizeof softmax_kernels / sizeof softmax_kernels[0];
     if (device->shared_bytes <= TB_LARGE_BYTES || !softmax_serves(call)) return false;
     const tb_fast_kernel *kernel = NULL;
+    /* a cluster for each row, or two at a time on the same multiprocessors (measured on 132) */
+    const bool two = (call->dtype == TOMBOLA_F32) == (call->vocab_size >= 65536),
+               suits = vectors_of(call) >= 8 * 256 &&
+                       call->rows <= (two ? 2 : 1) * tb_pipe_clusters(device, &softmax_once);
+    if (once_fits(device, call) && (forced ? !strcmp(forced, softmax_once.name) : suits)) {
+        tb_add_fast_launch(plan, device, call, &softmax_once, softmax_once_names);
+        return true;
+    }
     if (!forced) {
         if (vectors_of(call) >= 8 * 256) kernel = choose_pipe(device, call, softmax_kernels, count, 0);
     } else {
@@ -451,6 +479,7 @@ static bool pick_suits(const tb_cuda_device *device, const tombola_call *call)
     /* logits under a top_p are read twice */
     const bool twice =
         call->kind != TOMBOLA_PROBABILITIES && tb_pick_kind(call, call->steps) == TB_PICK_BY_MASS;
+    if (many && sorted_by_all(device, call)) return false;
     return call->vocab_size >= 16384 && call->rows > (twice ? sms * 3 / 4 : many ? sms / 16 : sms * 3 / 8);
 }
 
@@ -528,7 +557,8 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
         plan.slow_doubles = true;
         bool sums = false;
         for (int i = 0; i < plan.launch_count; i++)
-            sums |= strstr(plan.launch[i].kernel, "_flat_") || strstr(plan.launch[i].kernel, "whole_pipe_");
+            sums |= strstr(plan.launch[i].kernel, "_flat_") || strstr(plan.launch[i].kernel, "whole_pipe_") ||
+                    strstr(plan.launch[i].kernel, "whole_once_");
         if (!sums) plan.launch_count = 0;
         return plan;
     }
@@ -543,8 +573,8 @@ tb_cuda_plan tb_cuda_choose(const tb_cuda_device *device, const tombola_call *ca
                                                             : 0;
     if (tb_add_row_kernel(&plan, device, call, whole, threads, forced)) {
         /* one kernel for all of it */
-    } else if ((!forced || !usual) &&
-               (tb_add_fast(&plan, device, call, forced) || tb_add_parts(&plan, device, call, forced))) {
+    } else if ((!forced || !usual) && (tb_add_fast(&plan, device, call, false, forced) ||
+                                       tb_add_parts(&plan, device, call, forced))) {
         /* the fast kernels' */
     } else if (exact && (usual || blocks)) {
         add_generic(&plan, device, call, blocks);

@@ -36,8 +36,8 @@ void tb_add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, const 
 /* `threads` a block, without clusters and dynamic shared memory. */
 void tb_add_launch(tb_cuda_plan *plan, const char *kernel, unsigned grid, unsigned threads);
 
-/* Adds a streaming or a flat kernel; false where none serves the call. */
-bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
+/* Adds a streaming or a flat kernel, or only a flat one; false where none serves the call. */
+bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call, bool only_flat,
                  const char *forced);
 
 /* Adds a kernel for outputs over the whole row without a draw, likewise. */

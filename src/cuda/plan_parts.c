@@ -14,7 +14,7 @@ bool tb_has_lists(const tombola_call *call)
 
 /* Whether a draw lists what it keeps for the launch that writes rows of output, which then need not be read
  * again: at most TB_LISTED_MOST tokens, or one of the listed ones is the least that is kept, since fewer than
- * k tokens are greater. */
+ * k tokens are greater. Under a top_k a streaming kernel draws, which has lists; the flat ones do not. */
 static bool lists_kept(const tombola_call *call)
 {
     bool few = false;
@@ -52,8 +52,7 @@ bool tb_add_parts(tb_cuda_plan *plan, const tb_cuda_device *device, const tombol
         const tombola_step top = tb_cuda_top_step(call);
         bool added = false;
         if (part == TB_CUDA_DRAW) {
-            if (lists) of.kept_ids = of.tokens; /* any pointer */
-            added = tb_add_fast(plan, device, &of, forced);
+            added = tb_add_fast(plan, device, &of, false, forced);
         } else if (part == TB_CUDA_TOP_SET) {
             const bool raw = call->top_raw || !call->step_count; /* then another part puts them in order */
             if (!tb_wants_top(call) || !call->top_logprobs || !raw || call->top_count > TB_TOP_SET_MOST ||
@@ -61,14 +60,15 @@ bool tb_add_parts(tb_cuda_plan *plan, const tb_cuda_device *device, const tombol
                 continue;
             of.steps = &top;
             set = added =
-                tb_add_fast(plan, device, &of, forced && strncmp(forced, "flat_", 5) ? forced : NULL);
+                tb_add_fast(plan, device, &of, false, forced && strncmp(forced, "flat_", 5) ? forced : NULL);
             if (!added) continue;
         } else if (part == TB_CUDA_RAW_LOGPROBS) {
             if (!of.raw_logprobs && !of.top_logprobs && !of.given_raw_logprobs) continue;
+            /* a flat kernel serves it as it would a draw; a streaming one would draw */
             of.raw_logprobs = of.top_logprobs = of.given_raw_logprobs = NULL;
-            of.top_ids = NULL; /* a flat kernel serves it, as it would a draw with the mass of all tokens, */
-            of.total_mass = (uint64_t *)of.tokens; /* which no other has; any pointer */
-            added = tb_add_fast(plan, device, &of, forced && !strncmp(forced, "flat_", 5) ? forced : NULL);
+            of.top_ids = NULL;
+            added =
+                tb_add_fast(plan, device, &of, true, forced && !strncmp(forced, "flat_", 5) ? forced : NULL);
         } else {
             if (!tb_wants_top(&of) && !of.probabilities && !of.masked_logits) continue;
             if (part == TB_CUDA_TOP && set) continue;

@@ -12,9 +12,13 @@
 #include "../law/base.h"
 
 #define TB_WHOLE_THREADS 256
-#define TB_WHOLE_FIXED_BYTES 6944
-#define TB_WHOLE_WARP_BYTES 52 /* for each warp of the team: two words of mail, its groups, its flags */
-#define TB_WHOLE_TOP_BYTES 16  /* and where the greatest tokens are wanted in order */
+#define TB_WHOLE_FIXED_BYTES 7024
+#define TB_WHOLE_WARP_BYTES 52  /* for each warp of the team: two words of mail, its groups, its flags */
+#define TB_WHOLE_TOP_BYTES 16   /* and where the greatest tokens are wanted in order */
+#define TB_WHOLE_SORT_BLOCKS 16 /* of a team that sorts ids: the tokens that each lists, fewer than ROOM, */
+#define TB_WHOLE_SORT_ROOM 256  /* come to all others as sorted keys */
+#define TB_WHOLE_SORT_BYTES (TB_WHOLE_SORT_BLOCKS * TB_WHOLE_SORT_ROOM * 4)
+#define TB_WHOLE_MIDDLE_BYTES 4 /* and there for each warp of the team */
 
 #define TB_PICK_THREADS 1024     /* at most: 256, 512 or 1024 */
 #define TB_PICK_LIST_BYTES 46848 /* the list of a row's greatest tokens */
@@ -60,6 +64,31 @@ LAW_FN int tb_pick_kind(const tombola_call *call, const tombola_step *steps)
                    !call->kept_count && !call->kept_mass && !call->probabilities && !call->masked_logits
                ? TB_PICK_BY_COUNT
                : TB_PICK_NEVER;
+}
+
+/* The number of tokens that a call wants, where all it wants is ids of which a team's sorted lists are
+ * enough: those that top_ks keep, or the greatest ones in order, without a filter. Else 0. */
+LAW_FN uint32_t tb_whole_sorted(const tombola_call *call, const tombola_step *steps)
+{
+    if (tb_pick_kind(call, steps) != TB_PICK_BY_COUNT || call->kept_mass || call->probabilities ||
+        call->masked_logits || call->top_logprobs)
+        return 0;
+    uint32_t least = 0; /* of the k that all slots share */
+    for (int32_t i = 0; i < call->step_count; i++) {
+        const tombola_step *step = &steps[i];
+        if (step->kind == TOMBOLA_TOP_P || step->kind == TOMBOLA_TOP_K_TOP_P) return 0;
+        if (step->kind == TOMBOLA_TOP_K && !step->k_per_slot && step->k > 0 &&
+            (!least || (uint32_t)step->k < least))
+            least = (uint32_t)step->k;
+    }
+    if (!least) return call->kept_ids ? 0 : (uint32_t)call->top_count;
+    return call->kept_ids && !tb_wants_top(call) ? least : 0;
+}
+
+/* Whether `blocks` of a row sort such ids together, by a kernel of their own. */
+LAW_FN bool tb_whole_sorts(const tombola_call *call, unsigned blocks)
+{
+    return blocks == TB_WHOLE_SORT_BLOCKS && tb_whole_sorted(call, call->steps) > 0;
 }
 
 #endif

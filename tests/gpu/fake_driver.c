@@ -16,6 +16,7 @@ EXPORT void fake_reset(void)
     memset(&fake, 0, sizeof fake);
     fake.version = 13000;
     fake.major = 9;
+    fake.ptx_version = 90;
     fake.shared_optin = 232448;
     fake.fail_launch = -1;
 }
@@ -159,8 +160,12 @@ static tb_cu_result function_load(tb_cu_function function)
 
 static tb_cu_result function_get(int *value, int attribute, tb_cu_function function)
 {
-    (void)attribute, (void)function;
-    *value = 1024; /* static shared memory */
+    (void)function;
+    switch (attribute) {
+    case TB_CU_FUNCTION_STATIC_SHARED: *value = 1024; break;
+    case TB_CU_FUNCTION_PTX_VERSION: *value = fake.ptx_version; break;
+    default: return TB_CU_INVALID_VALUE;
+    }
     return 0;
 }
 

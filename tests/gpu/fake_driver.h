@@ -26,6 +26,7 @@ typedef struct fake_driver {
     int version, init_result, load_result, launch_result, retain_result;
     int fail_launch; /* the launch that gets launch_result */
     int major, minor, shared_optin, pageable;
+    int ptx_version;          /* of all kernels */
     bool without_enumeration; /* an entry point is missing */
     tb_cu_context current;    /* at the start */
     const void *device_start; /* memory that counts as the device's */

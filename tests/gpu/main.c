@@ -1,6 +1,8 @@
 /*
  * The GPU tests.
- *     gpu_tests [--vectors PACKED] [--threads N] [--seed S] [--count N] [--only VARIANT] SUITE ...
+ *     gpu_tests [--vectors PACKED] [--threads N] [--seed S] [--count N] [--rows N] [--seconds N]
+ *               [--only VARIANT] [--apart 1] SUITE ...
+ *     gpu_tests --variants     prints their names, "auto" first: the plan's own choice
  * Prints one JSON object for each suite, as in tests/gpu/receipt.json. Exits with 0 when nothing failed, 1
  * when something did, 77 when there is no GPU.
  */
@@ -141,17 +143,18 @@ static bool run_suite(const char *name)
     return s.failed == 0;
 }
 
+/* The plan's own choice and all variants; or only one of them. */
 static void open_variants(const char *only)
 {
-    tombola_context *automatic = open_gpu_context(NULL, 1); /* also finds gpu_variants */
+    const bool automatic = !only || !strcmp(only, "auto");
     int n = 0;
-    while (gpu_variants[n]) n++;
+    tombola_context *first = open_gpu_context(automatic ? NULL : only, 1); /* also finds gpu_variants */
+    if (!only)
+        while (gpu_variants[n]) n++;
     variants = calloc((size_t)n + 1, sizeof *variants);
-    variants[variant_count++] = (variant){"auto", automatic};
-    for (int i = 0; i < n; i++) {
-        if (only && strcmp(only, gpu_variants[i])) continue;
+    variants[variant_count++] = (variant){automatic ? "auto" : only, first};
+    for (int i = 0; i < n; i++)
         variants[variant_count++] = (variant){gpu_variants[i], open_gpu_context(gpu_variants[i], 1)};
-    }
 }
 
 int main(int argc, char **argv)
@@ -169,6 +172,10 @@ int main(int argc, char **argv)
             options.seed = strtoull(value, NULL, 0);
         else if (!strcmp(argv[first], "--count"))
             options.count = atoll(value);
+        else if (!strcmp(argv[first], "--rows"))
+            options.rows = atoll(value);
+        else if (!strcmp(argv[first], "--seconds"))
+            options.seconds = atoi(value);
         else if (!strcmp(argv[first], "--only"))
             only = value;
         else if (!strcmp(argv[first], "--apart"))
@@ -178,8 +185,9 @@ int main(int argc, char **argv)
     }
     const bool lists = argc == 2 && !strcmp(argv[1], "--variants");
     if (!lists && (first >= argc || argv[first][0] == '-')) {
-        fprintf(stderr, "usage: gpu_tests [--vectors PACKED] [--threads N] [--seed S] [--count N] [--only "
-                        "VARIANT] [--apart 1] SUITE ...\n       gpu_tests --variants\n");
+        fprintf(stderr,
+                "usage: gpu_tests [--vectors PACKED] [--threads N] [--seed S] [--count N] [--rows N] "
+                "[--seconds N] [--only VARIANT] [--apart 1] SUITE ...\n       gpu_tests --variants\n");
         return 2;
     }
     if (!device_open(reason, sizeof reason)) {
@@ -188,6 +196,7 @@ int main(int argc, char **argv)
     }
     if (lists) {
         tombola_context_destroy(open_gpu_context(NULL, 1)); /* finds gpu_variants */
+        puts("auto");
         for (int i = 0; gpu_variants[i]; i++) puts(gpu_variants[i]);
         return 0;
     }

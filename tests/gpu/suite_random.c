@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "rows.h"
 #include "sweep.h"
@@ -154,9 +155,10 @@ static const int64_t SIZES[] = {1, 2, 33, 1000, 4099, 40001};
 typedef struct matrix {
     int64_t sizes; /* the first of SIZES */
     int64_t step;  /* every step-th cell of the matrix */
+    int64_t rows;  /* of a case */
 } matrix;
 
-/* Rows 0, 2 and 4 are ordinary; 1 and 3 of the kind. */
+/* Rows 0, 2 and 4 are ordinary, 1 and 3 of the kind; and so is one that is alone. */
 static void fill_rows(sweep_case *c, int which, rng *r)
 {
     int64_t v = c->call.vocab_size;
@@ -164,7 +166,7 @@ static void fill_rows(sweep_case *c, int which, rng *r)
     unsigned char *bits = malloc((size_t)v * c->rows.element);
     if (!x || !bits) abort();
     for (int64_t row = 0; row < c->call.rows; row++) {
-        row_fill(c->call.kind, row % 2 ? which : 0, x, v, r);
+        row_fill(c->call.kind, row % 2 || c->call.rows == 1 ? which : 0, x, v, r);
         for (int64_t i = 0; i < v; i++) {
             uint32_t b = source_bits(c->call.dtype, x[i]);
             memcpy(bits + c->rows.element * (size_t)i, &b, c->rows.element);
@@ -194,7 +196,7 @@ static void anomaly(suite *s, void *job, int64_t i)
     int logits = row_kinds(TOMBOLA_LOGITS), which = (int)at;
     call->kind = which < logits ? TOMBOLA_LOGITS : TOMBOLA_PROBABILITIES;
     if (which >= logits) which -= logits;
-    call->rows = 5;
+    call->rows = m->rows;
     call->draws = 3;
     /* a call in three asks for no more than the fast kernels give, one for no more than softmax does */
     const int64_t asks = call->kind == TOMBOLA_LOGITS ? rng_below(&r, 3) : 2;
@@ -233,19 +235,25 @@ static int64_t matrix_cells(const matrix *m)
 
 void suite_anomalies(suite *s)
 {
-    matrix m = {SIZE_COUNT, 1};
+    matrix m = {SIZE_COUNT, 1, 5};
     suite_parallel(s, anomaly, &m, matrix_cells(&m));
 }
 
-/* ---- a little of everything ---- */
+/* ---- a little of everything, the kinds of cases in turns ---- */
 
 void suite_bounded(suite *s)
 {
-    sweep_limits limits = {.vocab_size = 3000};
-    matrix m = {4, 97};
-    for (int64_t i = 0, n = options.count ? options.count : 60; i < n; i++) random_case(s, &limits, i);
-    for (int64_t i = 0, n = options.count ? options.count : 60; i < n; i++) parts_case(s, &limits, i);
-    for (int64_t i = 0, n = matrix_cells(&m), step = options.count ? n / options.count + 1 : 1; i < n;
-         i += step)
-        anomaly(s, &m, i);
+    const int64_t count = options.count ? options.count : 60;
+    const time_t end = time(NULL) + options.seconds;
+    sweep_limits limits = {.vocab_size = 3000, .rows = options.rows};
+    matrix m = {4, 97, options.rows && options.rows < 5 ? options.rows : 5};
+    const int64_t cells = matrix_cells(&m);
+    int64_t step = options.count ? cells / count + 1 : 1;
+    while (options.count && (step % 2 == 0 || step % 3 == 0)) step++; /* or only some of CHAIN_COUNT = 18 */
+    for (int64_t turn = 0, i = 0; i < count || i * step < cells; i = ++turn / 3) {
+        if (options.seconds && time(NULL) >= end) break;
+        if (turn % 3 == 0 && i < count) random_case(s, &limits, i);
+        if (turn % 3 == 1 && i < count) parts_case(s, &limits, i);
+        if (turn % 3 == 2 && i * step < cells) anomaly(s, &m, i * step);
+    }
 }

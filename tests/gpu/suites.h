@@ -15,7 +15,7 @@ typedef struct suite {
     char reason[200]; /* why checks were skipped */
 } suite;
 
-/* One context for each variant, the plan's own choice ("auto") first. */
+/* One context for each variant, the plan's own choice ("auto") first; or one variant alone (--only). */
 typedef struct variant {
     const char *name;
     tombola_context *context;
@@ -26,6 +26,8 @@ typedef struct suite_options {
     int threads;         /* host threads */
     uint64_t seed;
     int64_t count; /* of random cases; 0 = the suite's default */
+    int64_t rows;  /* of a case in "bounded", at most; 0 = as many as there are elsewhere */
+    int seconds;   /* after which "bounded" begins no case; 0 = no limit */
 } suite_options;
 
 extern suite_options options;

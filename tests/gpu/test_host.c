@@ -126,6 +126,7 @@ static void creation(void **state)
     fake_reset(); /* the caller's context: not retained */
     fake.current = (tb_cu_context)0x2000;
     fake.major = 8;
+    fake.ptx_version = 80;
     cuda = tb_cuda_create(&error);
     assert_non_null(cuda);
     assert_int_equal(fake.retained, 0);
@@ -289,6 +290,39 @@ static void launching_parts(void **state)
     assert_int_equal(tb_cuda_run(cuda, &call, NULL), TOMBOLA_OK);
     assert_true(fake.launch[2].dependent);
     assert_false(fake.launch[3].dependent);
+}
+
+/* Kernels that the driver compiled from PTX for 80: without clusters, and without a wait for the launch
+ * before, so that no launch may begin beside another. */
+static void code_for_older_devices(void **state)
+{
+    (void)state;
+    static const int versions[][2] = {{8, 80},  {9, 80},  {9, 90},
+                                      {10, 90}, {12, 80}, {12, 90}}; /* device, code */
+    for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
+        const int major = versions[i][0], code = versions[i][1];
+        fake_reset();
+        fake.major = major;
+        fake.ptx_version = code;
+        fake.device_start = &memory;
+        fake.device_bytes = sizeof memory;
+        next_plan = (tb_cuda_plan){.launch_count = 2,
+                                   .launch = {{"tombola_first", TB_CUDA_DRAW, 6, 256, 1, 0},
+                                              {"tombola_second", TB_CUDA_RAW_LOGPROBS, 6, 256, 1, 0}}};
+        tb_cuda *made = tb_cuda_create(NULL);
+        assert_int_equal(fake.wide_clusters, code >= 90);
+        tombola_call call = usual_call();
+        call.raw_logprobs = (float *)memory.numbers;
+        for (; call.dependent_launch < 2; call.dependent_launch++) {
+            const fake_launch *first = &fake.launch[fake.launches];
+            assert_int_equal(tb_cuda_run(made, &call, NULL), TOMBOLA_OK);
+            assert_int_equal(seen_device.major, code >= 90 ? major : 8);
+            assert_int_equal(first[0].dependent, code >= 90 && call.dependent_launch);
+            assert_int_equal(first[1].dependent, code >= 90 && !call.dependent_launch);
+        }
+        tb_cuda_destroy(made);
+        nothing_left();
+    }
 }
 
 /* The greatest tokens have a step of their own; rows of output are made of the draw's list. */
@@ -501,6 +535,7 @@ int main(void)
         cmocka_unit_test(refused_creation),
         cmocka_unit_test_setup_teardown(launching, start, finish),
         cmocka_unit_test_setup_teardown(launching_parts, start, finish),
+        cmocka_unit_test(code_for_older_devices),
         cmocka_unit_test_setup_teardown(launching_lists, start, finish),
         cmocka_unit_test_setup_teardown(forced_variant, start, finish),
         cmocka_unit_test_setup_teardown(plan_text, start, finish),

@@ -11,9 +11,8 @@
 
 #include <cmocka.h>
 
-#include "cuda/plan.h"
+#include "plan_calls.h"
 
-static const tb_cuda_device h200 = {9, 0, 132, 232448, 2, 60 << 20};
 static const tb_cuda_device devices[] = {
     {8, 0, 108, 166912, 2, 40 << 20},   /* A100 */
     {8, 6, 84, 101376, 32, 6 << 20},    /* RTX 3090 */
@@ -23,28 +22,6 @@ static const tb_cuda_device devices[] = {
     {12, 0, 170, 101376, 64, 96 << 20}, /* RTX 5090 */
 };
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
-
-static int32_t int_output[1];
-static float float_output[1];
-static uint64_t long_output[1];
-
-static tombola_call call_of(int64_t rows, int64_t vocab_size, int dtype, const tombola_step *steps, int count)
-{
-    tombola_call call = TOMBOLA_CALL_INIT;
-    call.rows = call.source_rows = call.slot_count = rows;
-    call.vocab_size = call.row_stride = vocab_size;
-    call.dtype = dtype;
-    call.steps = steps;
-    call.step_count = count;
-    call.draws = 1;
-    call.tokens = int_output;
-    return call;
-}
-
-static const char *picked(const tombola_call *call)
-{
-    return tb_cuda_choose(&h200, call, NULL).launch[0].kernel;
-}
 
 /* A shape for which all kernels were measured on an H200, and the one to be chosen. */
 typedef struct measured {
@@ -79,6 +56,8 @@ static void check_plan(const tb_cuda_device *device, const tombola_call *call, c
     }
     /* The fast kernels serve all rows of a call in one launch for each part of it, without a workspace but
      * for the lists of what a draw keeps. */
+    if (plan->lists)
+        assert_non_null(strstr(plan->launch[0].kernel, "stream")); /* which lists what it keeps */
     if (strstr(plan->launch[0].kernel, "stream") || strstr(plan->launch[0].kernel, "flat")) {
         const bool raw = (call->raw_logprobs && call->step_count) || call->top_logprobs;
         assert_int_equal(plan->launch_count, 1 + raw + (call->top_ids != NULL) +
@@ -265,6 +244,17 @@ static void flat_kernels_as_measured(void **state)
         {64, 32000, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
         {512, 32000, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
         {512, 32000, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
+        {8, 16384, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
+        {16, 24000, TOMBOLA_BF16, "tombola_flat_pipe_c4_bf16"},
+        {34, 16384, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
+        {256, 16384, TOMBOLA_BF16, "tombola_flat_c1_512_bf16"},
+        {256, 16384, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
+        {512, 16384, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
+        {128, 24000, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
+        {34, 8192, TOMBOLA_BF16, "tombola_flat_c1_512_bf16"},
+        {256, 4000, TOMBOLA_BF16, "tombola_flat_c1_512_bf16"},
+        {512, 4000, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
+        {512, 1000, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
         {1, 262144, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
         {512, 262144, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
         {32, 262144, TOMBOLA_BF16, "tombola_flat_pipe_c16_bf16"},
@@ -276,8 +266,8 @@ static void flat_kernels_as_measured(void **state)
     }
 }
 
-/* min_p alone: a pipe where that is at most some 14 % slower than streaming on rows that keep few tokens, and
- * for few rows; it does not become slower with the tokens kept. */
+/* min_p alone: a pipe wherever it has room, for streaming takes twice as long on rows that keep many tokens.
+ */
 static void min_p_as_measured(void **state)
 {
     (void)state;
@@ -287,12 +277,13 @@ static void min_p_as_measured(void **state)
         int dtype;
         bool pipe;
     } choices[] = {
-        {1, 128256, TOMBOLA_F32, true},     {32, 128256, TOMBOLA_F32, true},
-        {64, 128256, TOMBOLA_F32, true},    {512, 128256, TOMBOLA_F32, true},
-        {32, 128256, TOMBOLA_BF16, true},   {64, 128256, TOMBOLA_BF16, false},
-        {512, 128256, TOMBOLA_BF16, false}, {512, 32000, TOMBOLA_F32, true},
-        {512, 32000, TOMBOLA_BF16, false},  {32, 262144, TOMBOLA_F32, true},
-        {64, 262144, TOMBOLA_F32, false},
+        {1, 128256, TOMBOLA_F32, true},   {32, 128256, TOMBOLA_F32, true},
+        {512, 128256, TOMBOLA_F32, true}, {34, 128256, TOMBOLA_BF16, true},
+        {512, 128256, TOMBOLA_F16, true}, {512, 128256, TOMBOLA_BF16, true},
+        {512, 32000, TOMBOLA_F32, true},  {512, 32000, TOMBOLA_BF16, true},
+        {64, 262144, TOMBOLA_F32, true},  {512, 262144, TOMBOLA_BF16, true},
+        {512, 16384, TOMBOLA_BF16, true}, {512, 4000, TOMBOLA_F32, true},
+        {512, 900, TOMBOLA_BF16, false},  {64, 1 << 20, TOMBOLA_F32, false},
     };
     for (int i = 0; i < COUNT(choices); i++) {
         tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, &min_p, 1);
@@ -415,19 +406,22 @@ static void softmax_kernels_as_measured(void **state)
 {
     (void)state;
     static const measured choices[] = {
-        {1, 128256, TOMBOLA_F32, "tombola_whole_pipe_c16_f32"},
+        {1, 128256, TOMBOLA_F32, "tombola_whole_once_f32"},
+        {14, 128256, TOMBOLA_F32, "tombola_whole_once_f32"},
+        {15, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
         {24, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
         {64, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
         {128, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
         {512, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
-        {1, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c16_bf16"},
+        {1, 128256, TOMBOLA_BF16, "tombola_whole_once_bf16"},
         {8, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
         {512, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
         {512, 2048, TOMBOLA_F32, "tombola_whole_f32"},
         {32, 8192, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
         {512, 8192, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
         {512, 8192, TOMBOLA_BF16, "tombola_whole_bf16"},
-        {1, 32000, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
+        {1, 32000, TOMBOLA_F32, "tombola_whole_once_f32"},
+        {8, 32000, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
         {512, 32000, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
         {512, 50257, TOMBOLA_BF16, "tombola_whole_pipe_c4_bf16"},
         {512, 151936, TOMBOLA_F32, "tombola_whole_pipe_c16_f32"},
@@ -481,8 +475,11 @@ static void lists_of_many_rows(void **state)
     call.kind = TOMBOLA_LOGITS, call.probabilities = NULL, call.rows = 512;
     call.step_count = 0, call.top_ids = int_output, call.top_count = 2048;
     assert_string_equal(picked(&call), "tombola_pick_f32");
+    for (call.rows = 1; call.rows <= 24; call.rows++) { /* all blocks of a row sort it */
+        assert_string_equal(picked(&call), "tombola_whole_sort_f32");
+        assert_int_equal(tb_cuda_choose(&h200, &call, NULL).launch[0].cluster, 16);
+    }
     call.rows = 8;
-    assert_string_equal(picked(&call), "tombola_whole_top_f32");
     call.top_count = 5000;
     assert_string_equal(picked(&call), "tombola_generic");
 }

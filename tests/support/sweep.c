@@ -270,6 +270,7 @@ void sweep_make(sweep_case *c, uint64_t seed, uint64_t index, const sweep_limits
     call->vocab_size = pick_vocab_size(&r, limits && limits->vocab_size ? limits->vocab_size : 262144);
     int64_t v = call->vocab_size;
     call->rows = 1 + rng_below(&r, v > 20000 ? 2 : v > 2000 ? 4 : 9);
+    if (limits && limits->rows && call->rows > limits->rows) call->rows = limits->rows;
     call->source_rows = call->slot_count = call->rows;
     call->kind = rng_one_in(&r, 4) ? TOMBOLA_PROBABILITIES : TOMBOLA_LOGITS;
     call->dtype = (int32_t)rng_below(&r, 3);

@@ -23,6 +23,7 @@ typedef struct sweep_case {
 /* Limits on what is made. Zero is the default. */
 typedef struct sweep_limits {
     int64_t vocab_size; /* greatest; default 262144 */
+    int64_t rows;       /* likewise; default 9, fewer of long ones */
 } sweep_limits;
 
 void sweep_make(sweep_case *c, uint64_t seed, uint64_t index, const sweep_limits *limits);

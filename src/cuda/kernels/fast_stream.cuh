@@ -347,7 +347,9 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
         const bool own = caught(warp), shared = caught(S::INTERVAL_WARP);
         if (CAUGHT) tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy, maximum, c, flat, bins);
         const uint32_t warps = __ballot_sync(TB_WHOLE_WARP, lane < WARPS && !caught(lane % WARPS));
-        if (STAGED)
+        if (bound == LAW_INF)
+            ; /* the row is left */
+        else if (STAGED)
             tb_push_staged<dtype, C, NT, U>(s, stage, rank, bound, tiles, greedy);
         else if (warps)
             tb_push_groups<dtype, C, NT, U>(s, rank, bound, tiles, group_shift, warps, greedy, maximum, c,

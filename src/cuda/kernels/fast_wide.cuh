@@ -147,13 +147,9 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                 if (C == 1 || collect) W::barrier();
                 /* once all words have come the other blocks are done with the list before this one */
                 if (lists && collect) W::await_all(words);
-                if (collect) {
-                    W::send_list();
-                    good = W::receive_list(lists++);
-                    if (good) bin = W::sum_list(low_place, top_place, shift, by_index);
-                }
+                if (collect) W::send_list();
                 word = W::await(words++);
-                if (warp == 0) {
+                if (warp == 0) { /* while the lists are under way */
                     tb_wide_sums sum = {0, 0, target, 0, 0};
 #pragma unroll
                     for (int i = lane; i < W::ROW_PIECES; i += 32) {
@@ -171,6 +167,10 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                     sum.between = tb_warp_sum(sum.between);
                     if (whole) sum.target = law_top_p_target(s.chain.p, sum.total);
                     if (lane == 0) s.sums = sum;
+                }
+                if (collect) {
+                    good = W::receive_list(lists++);
+                    if (good) bin = W::sum_list(low_place, top_place, shift, by_index);
                 }
                 if (good) {
                     /* a bin of more than 4095 tokens has no exact mass: then the list counts for nothing */

@@ -142,12 +142,12 @@ struct tb_wide_list : tb_wide<dtype, C, NT, U, CAP, STAGE> {
         W::barrier();
         const uint32_t n = s.pushed, lane = tb_lane();
         const uint64_t mine = (uint64_t)s.all[lane].y << 32 | s.all[lane].x;
-#pragma unroll 1
+#pragma unroll 4
         for (uint32_t i = 0; i < n; i++) {
             const uint4 a = s.all[i];
-            if (((uint64_t)a.y << 32 | a.x) <= mine) continue;
-            above++;
-            mass_above += (uint64_t)a.w << 32 | a.z;
+            const bool greater = ((uint64_t)a.y << 32 | a.x) > mine;
+            above += greater;
+            mass_above += greater ? (uint64_t)a.w << 32 | a.z : 0;
         }
         const bool kept = lane < n && above < k && mass_above < target;
         const uint32_t top = tb_warp_min(kept ? (uint32_t)(mine >> 32) : ~0u),

@@ -93,14 +93,16 @@ TB_DEV void tb_copies_wait(void)
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-/* Counts a token where it is between `low` and `high`. */
-TB_DEV void tb_wide_count(float x, float low, float high, uint32_t *bin)
+/* Counts a token in `bin` where it is between `low` and `high`, else in `other`. As assembly: the compiler
+ * makes a branch for each, and the warp meets again after it, which takes longer than the counting. */
+TB_DEV void tb_wide_count(float x, float low, float high, uint32_t bin, uint32_t other)
 {
-    asm volatile("{\n.reg .pred passes;\n"
+    asm volatile("{\n.reg .pred passes;\n.reg .u32 at;\n"
                  "setp.ge.f32 passes, %0, %1;\n"
                  "setp.le.and.f32 passes, %0, %2, passes;\n"
-                 "@passes red.shared.add.u32 [%3], 1;\n}" ::"f"(x),
-                 "f"(low), "f"(high), "r"(tb_shared_address(bin))
+                 "selp.u32 at, %3, %4, passes;\n"
+                 "red.shared.add.u32 [at], 1;\n}" ::"f"(x),
+                 "f"(low), "f"(high), "r"(bin), "r"(other)
                  : "memory");
 }
 

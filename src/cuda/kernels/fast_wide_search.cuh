@@ -17,7 +17,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
     /* ---- the bracket ---- */
 
     /* What the threads of a block agree upon in guess(). */
-    enum { MARK_LOW, MARK_HIGH, MARK_FIRST, MARK_LAST, MARK_LEAST };
+    enum { MARK_LOW, MARK_HIGH, MARK_FIRST, MARK_LAST, MARK_LEAST, MARK_UNUSED };
 
     /* The square root of x >= 0, about. */
     static TB_MEMBER float root(float x)
@@ -83,11 +83,13 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
         if (scale > 0.0f) range = fminf(range, TB_WIDE_DEPTH / scale);
         const float inverse = __fdividef(BINS - 0.1f, range), step = range * (1.0f / (BINS - 0.1f));
         float rest = 0.0f; /* of the mass: what is under the range */
+        const uint32_t bins_at = tb_shared_address(bins), other = tb_shared_address(&s.mark[MARK_UNUSED]);
+        const float lowest = fmaxf(bottom, top - range);
         each_value([&](float x) {
-            const float at = (top - x) * inverse;
-            const bool inside = x >= bottom && x <= top;
-            if (inside && at < (float)BINS) atomicAdd(&bins[(uint32_t)at], 1u);
-            if (inside && !(at < (float)BINS)) rest += tb_ex2(fminf((x - maximum) * scale, 0.0f));
+            const float at = (top - x) * inverse, weight = tb_ex2(fminf((x - maximum) * scale, 0.0f));
+            const bool under = (x < lowest) & (x >= bottom);
+            tb_wide_count(x, lowest, top, bins_at + (uint32_t)min((int)at, BINS - 1) * 4, other);
+            rest += under ? weight : 0.0f;
         });
         __syncwarp();
 #pragma unroll
@@ -274,16 +276,17 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
         const int first = min(max((int)(law_bits(s.spread) >> OCTAVE) - BINS / 2, 0),
                               (0x7f800000 >> OCTAVE) - BINS - 1); /* about `spread` in the middle */
         const float inverse = __fdividef((float)BINS - 0.1f, range), step = range * (1.0f / (BINS - 0.1f));
-        if (tid < 8) s.mark[tid] = tid == MARK_LOW || tid == MARK_FIRST ? ~0u : 0u;
+        if (tid < MARK_UNUSED) s.mark[tid] = tid == MARK_LOW || tid == MARK_FIRST ? ~0u : 0u;
+        const uint32_t bins_at = tb_shared_address(bins), other = tb_shared_address(&s.mark[MARK_UNUSED]);
         if (octaves) {
             each_vector(TB_OFF, [&](const float(&x)[width]) {
 #pragma unroll
-                for (int e = 0; e < width; e++)
-                    tb_wide_count(
-                        x[e], bottom, top,
-                        &bins[min(max((int)(law_bits(top - x[e]) >> OCTAVE) - first, 0), BINS - 1)]);
+                for (int e = 0; e < width; e++) {
+                    const int at = min(max((int)(law_bits(top - x[e]) >> OCTAVE) - first, 0), BINS - 1);
+                    tb_wide_count(x[e], bottom, top, bins_at + (uint32_t)at * 4, other);
+                }
             });
-        } else { /* the last bin is of what is below the range, which nobody asks for */
+        } else {
             const float lowest = fmaxf(bottom, top - range);
             each_vector(TB_OFF, [&](const float(&x)[width]) {
                 uint32_t at[width];
@@ -291,7 +294,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
                 for (int e = 0; e < width; e++) /* 2^23: its last bits are whole numbers */
                     at[e] = law_bits(__fmaf_rz(fminf(top - x[e], range), inverse, 8388608.0f)) & (BINS - 1);
 #pragma unroll
-                for (int e = 0; e < width; e++) tb_wide_count(x[e], lowest, top, &bins[at[e]]);
+                for (int e = 0; e < width; e++) tb_wide_count(x[e], lowest, top, bins_at + at[e] * 4, other);
             });
         }
         W::barrier();
@@ -317,7 +320,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
             return octaves ? law_float((uint32_t)(first + i) << OCTAVE) : (float)i * step;
         };
         if (tid < TB_WIDE_BINS) {
-#pragma unroll 4
+#pragma unroll 8
             for (int i = 0; i < C; i++) {
                 const uint32_t a = ((const uint32_t *)s.counts[i])[tid];
                 number[0] += a & 0xffffu;
@@ -337,11 +340,11 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
         }
         W::barrier();
         if (tid < TB_WIDE_BINS) {
-#pragma unroll 1
-            for (int i = 0; i < warp; i++) {
+#pragma unroll
+            for (int i = 0; i < TB_WIDE_BINS / 32; i++) {
                 const uint4 x = s.part[i];
-                n += x.x;
-                m += law_float(x.z);
+                n += i < warp ? x.x : 0u;
+                m += i < warp ? law_float(x.z) : 0.0f;
             }
             uint32_t low = ~0u, high = 0;
 #pragma unroll
@@ -368,6 +371,12 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
         W::barrier();
         if (tid < TB_WIDE_BINS) bins[tid] = bins[tid + TB_WIDE_BINS] = bins[BINS + tid] = 0;
         if (between <= s.limit || out.low >= out.high) return out;
+        if (from - to <= 32) { /* the block that has most of them may have room */
+            uint32_t most = 0;
+#pragma unroll 1
+            for (uint32_t i = to; i < from && lane < C; i++) most += ((const uint16_t *)s.counts[lane])[i];
+            if (tb_warp_max(most) <= s.limit) return out;
+        }
         /* too many for a list, if they lie together: one value only, as far as some of them tell? */
         uint32_t least = ~0u, greatest = 0;
         each_vector(8, [&](const float(&x)[width]) {

@@ -138,6 +138,7 @@ TB_DEV void tb_pick_tell(tb_pick_shared *s, const tb_pick_seen &seen, const uint
         at = atomicAdd(&s->listed, seen.n);
     }
     at = __shfl_sync(TB_WHOLE_WARP, at, 0);
+    __syncwarp(); /* what other lanes have put into the segment */
     if (!full && at + seen.n <= TB_PICK_FEW)
 #pragma unroll 1
         for (uint32_t i = tb_lane(); i < seen.n; i += 32) s->few[at + i] = segment[i];

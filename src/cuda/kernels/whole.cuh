@@ -22,6 +22,7 @@
 #define TB_WHOLE_LIST TB_WHOLE_THREADS /* one token a thread */
 #define TB_WHOLE_SEGMENT 94            /* listed tokens of a warp: so many fit the place of the bins */
 #define TB_WHOLE_OWN (TB_WHOLE_SEGMENT * TB_WHOLE_WARPS)
+#define TB_WHOLE_SORT_WORDS 768
 #define TB_WHOLE_GROUPS (TB_WHOLE_WARPS * 4) /* of a block: eight lanes' elements, whose maximum is known */
 
 /* A chain with at most one temperature, before the filters, and at most one top_p: top_k and min_p steps
@@ -44,7 +45,9 @@ typedef struct tb_whole_set {
 typedef struct tb_whole_shared {
     uint64_t box[2];        /* mbarriers of the exchanges, in turns */
     uint64_t list_box;      /* of the blocks' lists, which each sends to all once */
-    uint32_t listed_by[16]; /* their lengths */
+    uint64_t kept_box;      /* of how many tokens of its list each keeps */
+    uint32_t listed_by[16]; /* the lists' lengths, */
+    uint32_t kept_by[16];   /* and those numbers */
     uint32_t few;           /* tokens of all of them, in few_own: all that may be kept; 0: no such list */
     uint32_t fill_bytes, fill_word; /* of an element of a row of output that is filled, with what, */
     char *fill;                     /* and where, or NULL: few tokens of it will be kept */
@@ -67,6 +70,12 @@ typedef struct tb_whole_shared {
         struct {
             uint64_t listed[TB_WHOLE_OWN]; /* places, a segment for each warp: where few tokens are wanted */
         };
+        struct {
+            float sort_value[TB_WHOLE_SORT_ROOM];    /* of the block's list, in no order; -inf behind them */
+            uint32_t sort_index[TB_WHOLE_SORT_ROOM]; /* in the row */
+            uint32_t sort_order[TB_WHOLE_SORT_ROOM]; /* likewise, of the sorted list */
+            uint32_t sort_kept[TB_WHOLE_SORT_WORDS]; /* a bit for each token of the block's share */
+        };
     };
 } tb_whole_shared;
 
@@ -87,8 +96,9 @@ TB_DEV uint64_t *tb_whole_words(tb_whole_shared *s)
 }
 
 /* What each thread knows of its row. */
-template <int dtype_, bool TOP_ = false> struct tb_whole_row {
-    static constexpr bool TOP = TOP_; /* the greatest tokens in order are wanted, too */
+template <int dtype_, bool TOP_ = false, bool SORT_ = false> struct tb_whole_row {
+    static constexpr bool TOP = TOP_, /* the greatest tokens in order are wanted, too; */
+        SORT = SORT_;                 /* or nothing but ids, of few tokens, by 16 blocks */
     static constexpr int dtype = dtype_, bytes = dtype == TOMBOLA_F32 ? 4 : 2, width = 16 / bytes;
     tb_whole_shared *s;
     uint4 *group;    /* [warps of the team] keys of the greatest of each eight lanes */
@@ -108,6 +118,12 @@ template <int dtype_, bool TOP_ = false> struct tb_whole_row {
 
 static_assert(sizeof(tb_whole_shared) <= TB_WHOLE_FIXED_BYTES && TB_WHOLE_FIXED_BYTES % 16 == 0, "plan.c");
 
+/* [warps of the team] With SORT: key of one of its lanes' greatest ones, to go by (whole_sort.cuh). */
+template <class R> TB_DEV uint32_t *tb_whole_middle(const R &r)
+{
+    return (uint32_t *)(r.spread + r.team.size * TB_WHOLE_WARPS);
+}
+
 template <class R> TB_DEV void tb_whole_lay_out(R &r, char *memory, const tb_team &team)
 {
     uint32_t warps = team.size * TB_WHOLE_WARPS;
@@ -117,10 +133,17 @@ template <class R> TB_DEV void tb_whole_lay_out(R &r, char *memory, const tb_tea
     r.flags = (uint32_t *)(r.mail + 2 * warps);
     r.keep = (uint4 *)(r.flags + warps);
     r.spread = r.keep;
-    if (R::TOP) r.keep += warps;
     r.team = team;
+    if (R::TOP) r.keep += warps;
+    if (R::SORT) r.keep += warps / 4;
     r.turn = 0;
     r.pulled = r.mailed = false;
+}
+
+/* Vectors of a block's share of so many. */
+TB_DEV uint32_t tb_whole_block_share(const tb_team &team, uint32_t vectors)
+{
+    return (vectors + team.size - 1) >> (__ffs((int)team.size) - 1);
 }
 
 /* This warp's part of `length` elements at `data`. */
@@ -131,7 +154,7 @@ template <class R> TB_DEV tb_whole_part tb_whole_share(const R &r, const char *d
     p.length = length;
     p.base = data - p.shift * R::bytes;
     uint32_t vectors = (p.shift + length + R::width - 1) / R::width;
-    uint32_t share = (vectors + r.team.size - 1) / r.team.size,
+    uint32_t share = tb_whole_block_share(r.team, vectors),
              each = (share + TB_WHOLE_WARPS - 1) / TB_WHOLE_WARPS, end = share * (r.team.rank + 1);
     if (end > vectors) end = vectors;
     p.first = share * r.team.rank + each * tb_warp();
@@ -146,10 +169,10 @@ template <class R> TB_DEV tb_whole_part tb_whole_share(const R &r, const char *d
 /* ---- exchanges ---- */
 
 /* Sends a warp's word (the same in all its lanes) to `all` of every block of the team, with the first one
- * also its flags (and spread, with TOP); returns when all words have come. Whose n-th has come may send its
- * (n+1)-th, so words and barriers of even and odd turns are apart. */
+ * also its flags (with TOP spread, with SORT middle); returns when all words have come. Whose n-th has come
+ * may send its (n+1)-th, so words and barriers of even and odd turns are apart. */
 template <bool FIRST, class R>
-TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t flags)
+TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t middle, uint32_t flags)
 {
     uint32_t turn = r.turn++, at = r.team.rank * TB_WHOLE_WARPS + tb_warp();
     if (r.team.size == 1) {
@@ -167,6 +190,7 @@ TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t f
         *(uint4 *)tb_emulated_remote(&all[at], tb_lane()) = word;
         if (FIRST) *(uint32_t *)tb_emulated_remote(&r.flags[at], tb_lane()) = flags;
         if (FIRST && R::TOP) *(uint4 *)tb_emulated_remote(&r.spread[at], tb_lane()) = spread;
+        if (FIRST && R::SORT) *(uint32_t *)tb_emulated_remote(&tb_whole_middle(r)[at], tb_lane()) = middle;
     }
     tb_emulated_barrier();
 #elif !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -174,11 +198,12 @@ TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t f
     if (tb_lane() < r.team.size) {
         tb_mail_16(&all[at], (int)tb_lane(), word, box);
         if (FIRST && R::TOP) tb_mail_16(&r.spread[at], (int)tb_lane(), spread, box);
+        if (FIRST && R::SORT) tb_mail_4(&tb_whole_middle(r)[at], (int)tb_lane(), middle, box);
         if (FIRST) tb_mail_4(&r.flags[at], (int)tb_lane(), flags, box);
     }
     __syncwarp();
     if (threadIdx.x == 0)
-        tb_mail_expect(box, r.team.size * TB_WHOLE_WARPS * (!FIRST ? 16 : R::TOP ? 36 : 20));
+        tb_mail_expect(box, r.team.size * TB_WHOLE_WARPS * (!FIRST ? 16 : R::SORT ? 40 : R::TOP ? 36 : 20));
     else if (tb_lane() == 0)
         tb_mail_arrive(box);
     tb_mail_wait(box, turn >> 1 & 1);
@@ -188,7 +213,7 @@ TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t f
 template <class R> TB_DEV const uint4 *tb_whole_exchange(R &r, uint4 word)
 {
     uint4 *all = r.mail + (r.turn & 1) * (r.team.size * TB_WHOLE_WARPS);
-    tb_whole_send<false>(r, all, word, word, 0);
+    tb_whole_send<false>(r, all, word, word, 0, 0);
     return all;
 }
 
@@ -289,6 +314,10 @@ TB_DEV void tb_whole_load_vectors(const R &r, uint32_t j0, const char *from, uin
     if (j0 + U <= r.part.inner) {
 #pragma unroll
         for (int j = 0; j < U; j++) v[j] = tb_whole_load(from + j * 512);
+    } else if (R::SORT && r.part.end == r.part.first + r.part.inner * 32) { /* less, but all of it inside */
+#pragma unroll
+        for (int j = 0; j < U; j++)
+            v[j] = j0 + j < r.part.inner ? tb_whole_load(from + j * 512) : make_uint4(none, none, none, none);
     } else {
 #pragma unroll
         for (int j = 0; j < U; j++) {
@@ -301,273 +330,6 @@ TB_DEV void tb_whole_load_vectors(const R &r, uint32_t j0, const char *from, uin
                     : tb_whole_load_edge<R>(from + j * 512, tb_whole_index(r, vector), r.part.length, none);
         }
     }
-}
-
-/* ---- the first look ---- */
-
-/* Greatest of some vectors, NaN excluded; *nan tells of NaN. */
-template <class R, int U> TB_DEV float tb_whole_greatest(uint4 (&v)[U], bool *nan)
-{
-#ifdef __CUDA_ARCH__
-    float m = tb_tile_max<R::dtype, U>(v);
-    if (!law_isnan(m)) return m;
-    *nan = true;
-    tb_drop_nan<R::dtype, U>(v);
-    return tb_tile_max<R::dtype, U>(v);
-#else
-    float m = -LAW_INF;
-    for (int j = 0; j < U; j++)
-        for (int e = 0; e < R::width; e++) {
-            float x = tb_whole_element<R>(v[j], e);
-            *nan |= x != x;
-            m = fmaxf(m, x);
-        }
-    return m;
-#endif
-}
-
-/* Whether a value is less than 0; few vectors have a sign bit at all. */
-template <class R, int U> TB_DEV bool tb_whole_negative(const uint4 (&v)[U])
-{
-    uint32_t signs = 0;
-#pragma unroll
-    for (int j = 0; j < U; j++) signs |= v[j].x | v[j].y | v[j].z | v[j].w;
-    if (!(signs & (R::bytes == 4 ? 0x80000000u : 0x80008000u))) return false;
-    bool negative = false;
-#pragma unroll
-    for (int j = 0; j < U; j++)
-#pragma unroll
-        for (int e = 0; e < R::width; e++) negative |= tb_whole_element<R>(v[j], e) < 0.0f;
-    return negative;
-}
-
-/* By one warp: the row's parameters. Inlined, so that it reads the call as constants: from memory they would
- * be a dozen loads one after the other. */
-TB_DEV void tb_whole_parse(const tb_cuda_params &params, bool located, int64_t slot, tb_whole_chain *out)
-{
-    const tombola_call &call = params.call;
-    tb_whole_chain c = {TB_NO_COUNT, TB_NO_COUNT, 0.0f, 0.0f, 1.0f, 1.0f, !located || slot < 0};
-    int lane = (int)tb_lane(), kind = 0, k = 0;
-    float value = 0.0f;
-    if (!c.bad && lane < params.checked_steps) {
-        const tombola_step &step = params.steps[lane];
-        kind = step.kind;
-        k = step.k_per_slot ? step.k_per_slot[slot] : step.k;
-        value = step.value_per_slot ? step.value_per_slot[slot] : step.value;
-        if (kind != TOMBOLA_TOP_K && law_isnan(value)) c.bad = true;
-        if (kind == TOMBOLA_TEMPERATURE && value < 0.0f) c.bad = true;
-    }
-    c.bad = __any_sync(TB_WHOLE_WARP, c.bad);
-    bool after = false;
-    for (int i = 0; i < call.step_count && !c.bad; i++) {
-        int step_kind = __shfl_sync(TB_WHOLE_WARP, kind, i), step_k = __shfl_sync(TB_WHOLE_WARP, k, i);
-        float step_value = __shfl_sync(TB_WHOLE_WARP, value, i);
-        if (step_kind == TOMBOLA_TEMPERATURE) c.temperature = step_value;
-        if (step_kind == TOMBOLA_TOP_P || step_kind == TOMBOLA_TOP_K_TOP_P) {
-            after = true;
-            if (step_value < 1.0f) c.p = step_value;
-        }
-        if ((step_kind == TOMBOLA_TOP_K || step_kind == TOMBOLA_TOP_K_TOP_P) && step_k > 0) {
-            uint32_t *least = after ? &c.k_after : &c.k_before;
-            if ((uint32_t)step_k < *least) *least = (uint32_t)step_k;
-        }
-        if (step_kind == TOMBOLA_MIN_P && step_value > 0.0f) {
-            float *most = after ? &c.q_after : &c.q_before;
-            if (step_value > *most) *most = step_value;
-        }
-    }
-    if (lane == 0) *out = c;
-}
-
-#define TB_WHOLE_UNROLL 8
-
-/* Copies the warp's vectors to shared memory and tells the team of their greatest values and oddities.
- * Returns the status bits that the values set; r.greatest is the row's. */
-template <class R>
-TB_DEV uint32_t tb_whole_read(R &r, const tb_cuda_params &params, bool located, int64_t slot)
-{
-    const bool probabilities = params.call.kind == TOMBOLA_PROBABILITIES;
-    const uint32_t none = probabilities ? 0u : tb_masked_word(R::dtype), loads = tb_whole_loads(r.part);
-    const char *from = r.part.base + (size_t)(r.part.first + tb_lane()) * 16;
-    uint4 *to = r.keep + threadIdx.x;
-    float top = -LAW_INF;
-    bool nan = false, negative = false, parsed = tb_warp() != TB_WHOLE_WARPS - 1;
-#pragma unroll 1
-    for (uint32_t j0 = 0; j0 < loads || !parsed; j0 += TB_WHOLE_UNROLL) {
-        uint4 v[TB_WHOLE_UNROLL];
-        const bool inner = j0 + TB_WHOLE_UNROLL <= r.part.inner;
-        tb_whole_load_vectors(r, j0, from, none, v);
-        if (!parsed) tb_whole_parse(params, located, slot, &r.s->chain);
-        parsed = true;
-#pragma unroll
-        for (int j = 0; j < TB_WHOLE_UNROLL; j++)
-            if (inner || r.part.first + (j0 + j) * 32 + tb_lane() < r.part.end)
-                to[j * TB_WHOLE_THREADS] = v[j];
-        if (probabilities) negative |= tb_whole_negative<R>(v);
-        top = fmaxf(top, tb_whole_greatest<R>(v, &nan));
-        from += TB_WHOLE_UNROLL * 512;
-        to += TB_WHOLE_UNROLL * TB_WHOLE_THREADS;
-    }
-    uint32_t key = law_key(top), flags = 0;
-    uint4 spread_word = make_uint4(0, 0, 0, 0);
-    if (R::TOP) { /* each lane's number in the order of them all */
-        uint32_t before = 0;
-#pragma unroll
-        for (uint32_t d = 1; d < 32; d++) {
-            uint32_t from = (tb_lane() + d) & 31u, other = __shfl_sync(TB_WHOLE_WARP, key, (int)from);
-            before += from < tb_lane() ? other >= key : other > key;
-        }
-        auto number = [&](uint32_t n) {
-            return __shfl_sync(TB_WHOLE_WARP, key, __ffs((int)__ballot_sync(TB_WHOLE_WARP, before == n)) - 1);
-        };
-        spread_word.x = number(4);
-        spread_word.y = number(12);
-        spread_word.z = number(20);
-        spread_word.w = number(28);
-    }
-#pragma unroll
-    for (int d = 1; d < 8; d *= 2) {
-        uint32_t other = __shfl_xor_sync(TB_WHOLE_WARP, key, d);
-        if (other > key) key = other;
-    }
-    uint4 word;
-    word.x = __shfl_sync(TB_WHOLE_WARP, key, 0);
-    word.y = __shfl_sync(TB_WHOLE_WARP, key, 8);
-    word.z = __shfl_sync(TB_WHOLE_WARP, key, 16);
-    word.w = __shfl_sync(TB_WHOLE_WARP, key, 24);
-    if (__any_sync(TB_WHOLE_WARP, nan)) flags |= TOMBOLA_ROW_NAN;
-    if (__any_sync(TB_WHOLE_WARP, negative)) flags |= TOMBOLA_ROW_NEGATIVE;
-    tb_whole_wait(r); /* all blocks run */
-    tb_whole_send<true>(r, r.group, word, spread_word, flags);
-    flags = key = 0;
-    for (uint32_t i = tb_lane(); i < r.team.size * TB_WHOLE_WARPS; i += 32) {
-        uint4 g = r.group[i];
-        uint32_t a = g.x > g.y ? g.x : g.y, b = g.z > g.w ? g.z : g.w;
-        a = a > b ? a : b;
-        key = a > key ? a : key;
-        flags |= r.flags[i];
-    }
-    r.greatest = tb_warp_max(key);
-    flags = tb_warp_or(flags);
-    if (r.greatest < (probabilities ? TB_KEY_LEAST_PROBABILITY : TB_KEY_LEAST_LOGIT))
-        flags |= TOMBOLA_ROW_EMPTY;
-    if (r.greatest == TB_KEY_POS_INF) flags |= TOMBOLA_ROW_POS_INF;
-    return flags;
-}
-
-/* ---- masses ---- */
-
-struct tb_yes {
-    static constexpr bool value = true;
-};
-
-struct tb_no {
-    static constexpr bool value = false;
-};
-
-/* Calls visit(values, vector number, its place in shared memory, whether it surely is inside the row) for
- * each of a lane's vectors. */
-template <class R, class Visit> TB_DEV void tb_whole_each(const R &r, Visit visit)
-{
-    uint4 *at = r.keep + threadIdx.x;
-    uint32_t vector = r.part.first + tb_lane(), stop = vector + r.part.inner * 32;
-    float x[R::width];
-#pragma unroll 2
-    for (; vector < stop; vector += 32, at += TB_WHOLE_THREADS) {
-        uint4 v = *at;
-#pragma unroll
-        for (int e = 0; e < R::width; e++) x[e] = tb_whole_element<R>(v, e);
-        visit(x, vector, at, tb_yes());
-    }
-#pragma unroll 1
-    for (; vector < r.part.end; vector += 32, at += TB_WHOLE_THREADS) {
-        uint4 v = *at;
-#pragma unroll
-        for (int e = 0; e < R::width; e++) x[e] = tb_whole_element<R>(v, e);
-        visit(x, vector, at, tb_no());
-    }
-}
-
-/* Makes `x >= cut.value` the whole test for a vector's values. */
-template <class R>
-TB_DEV void tb_whole_trim(const R &r, const tb_cut &cut, float (&x)[R::width], uint32_t vector)
-{
-    if (!cut.partial) return;
-#pragma unroll
-    for (int e = 0; e < R::width; e++)
-        if (x[e] == cut.value && tb_whole_index(r, vector) + e > cut.last) x[e] = -LAW_INF;
-}
-
-enum { TB_COUNT_ONLY, TB_WEIGH, TB_WEIGH_AND_STORE };
-
-/*
- * Mass and count of the tokens with place >= set.floor; the words exchanged, {mass, count} of each warp, are
- * returned. TB_COUNT_ONLY leaves the mass out; TB_WEIGH_AND_STORE (f32 logits that are all kept, none of
- * them NaN, and a scale from TB_LEAST_SCALE on) puts the tokens' ratios where their values were, 0 for what
- * weighs nothing, and does not count.
- */
-template <class R> TB_DEV const uint4 *tb_whole_measure(R &r, tb_whole_set *set, int how)
-{
-    const tb_cut cut = tb_make_cut(set->floor);
-    const tb_weigher w = r.weigher;
-    const float step = w.scale * -0x1p-6f;
-    uint32_t high = 0, low = 0, n = 0, values = 0;
-    auto add = [&](bool in, float ratio) {
-        uint32_t h, l;
-        tb_split_ratio(in ? ratio : 0.0f, &h, &l);
-        n += in;
-        high += h;
-        low += l;
-    };
-    if (how == TB_COUNT_ONLY) {
-        tb_whole_each(r, [&](float(&x)[R::width], uint32_t vector, uint4 *, auto) {
-            tb_whole_trim(r, cut, x, vector);
-#pragma unroll
-            for (int e = 0; e < R::width; e++) n += x[e] >= cut.value;
-        });
-    } else if (how == TB_WEIGH_AND_STORE) {
-        if (R::dtype == TOMBOLA_F32) /* the others' elements have no room for a ratio */
-            tb_whole_each(r, [&](float(&x)[R::width], uint32_t, uint4 *at, auto) {
-#pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    float ratio = tb_power_of_two(tb_scaled_exponent(x[e], w.maximum, step), -64.0f);
-                    float upper = __fadd_rz(ratio, 8.0f); /* as in tb_weigh_scaled */
-                    high += law_bits(upper);
-                    low += law_bits(__fadd_rz(ratio, (8.0f + 0x1p-17f) - upper));
-                    x[e] = ratio >= 0x1p-40f ? ratio : 0.0f; /* what weighs nothing */
-                }
-                values += 4;
-                *at = make_uint4(law_bits(x[0]), law_bits(x[1]), law_bits(x[2]), law_bits(x[3]));
-            });
-    } else if (w.plain) {
-        tb_whole_each(r, [&](float(&x)[R::width], uint32_t vector, uint4 *, auto) {
-            tb_whole_trim(r, cut, x, vector);
-#pragma unroll
-            for (int e = 0; e < R::width; e++) add(x[e] >= cut.value, tb_ratio_plain(w, x[e]));
-            values += R::width;
-        });
-    } else {
-        tb_whole_each(r, [&](float(&x)[R::width], uint32_t vector, uint4 *, auto) {
-            tb_whole_trim(r, cut, x, vector);
-#pragma unroll
-            for (int e = 0; e < R::width; e++)
-                add(x[e] >= cut.value, w.flat ? 1.0f : x[e] * w.scale * w.scale2);
-            values += R::width;
-        });
-    }
-    uint64_t mass = tb_warp_sum64(tb_join_sums(high - values * TB_HIGH_BIAS, low - values * TB_LOW_BIAS));
-    n = tb_warp_sum(n);
-    const uint4 *all = tb_whole_exchange(r, make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), n, 0));
-    mass = n = 0;
-    for (uint32_t i = tb_lane(); i < r.team.size * TB_WHOLE_WARPS; i += 32) {
-        uint4 word = all[i];
-        mass += (uint64_t)word.y << 32 | word.x;
-        n += word.z;
-    }
-    if (how != TB_COUNT_ONLY) set->mass = tb_warp_sum64(mass);
-    set->count = tb_warp_sum(n);
-    set->measured = how != TB_COUNT_ONLY;
-    return all;
 }
 
 #endif

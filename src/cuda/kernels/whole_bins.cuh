@@ -6,7 +6,7 @@
 #define TB_CUDA_WHOLE_BINS_CUH
 
 #include "bins.cuh"
-#include "whole.cuh"
+#include "whole_read.cuh"
 
 /* An interval of keys, its tokens' bins: equal intervals of values, or of keys; bin 0 is the greatest. */
 typedef struct tb_whole_bins {

@@ -156,7 +156,7 @@ TB_DEV bool tb_whole_pick(R &r, const tombola_call &call, int64_t index, int64_t
     tb_pick_row p = tb_whole_take(r, all, bound);
     /* the elements of this block's vectors */
     const uint32_t vectors = (r.part.shift + r.part.length + R::width - 1) / R::width,
-                   of_block = (vectors + r.team.size - 1) / r.team.size;
+                   of_block = tb_whole_block_share(r.team, vectors);
     auto element = [&](uint32_t vector) {
         uint64_t e = (uint64_t)vector * R::width;
         return e <= r.part.shift                  ? 0

@@ -96,7 +96,7 @@ TB_DEV void tb_whole_write_few(const R &r, char *masked, float *out, const tb_wh
     const tb_whole_part &p = r.part;
     const float scale = tb_renorm_scale(w, set.mass);
     const uint32_t vectors = (p.shift + p.length + R::width - 1) / R::width,
-                   share = (vectors + r.team.size - 1) / r.team.size,
+                   share = tb_whole_block_share(r.team, vectors),
                    each = (share + TB_WHOLE_WARPS - 1) / TB_WHOLE_WARPS;
 #pragma unroll 1
     for (uint32_t n = threadIdx.x; n < r.s->few; n += TB_WHOLE_THREADS) {
@@ -170,16 +170,25 @@ TB_DEV void tb_whole_run_chain(R &r, const tb_whole_chain &chain, bool by_index,
     }
 }
 
-/* One row, start to end, by a team. */
-template <int dtype, bool TOP>
-TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_team &team, int64_t index)
+/* Keeps the compiler from knowing what it knows of a value. */
+template <class T> TB_DEV void tb_forget(T *value)
 {
-    typedef tb_whole_row<dtype, TOP> R;
+    if (sizeof *value == 8)
+        asm volatile("" : "+l"(*(uint64_t *)value));
+    else
+        asm volatile("" : "+r"(*(uint32_t *)value));
+}
+
+/* One row, start to end, by a team. */
+template <int dtype, bool TOP, bool SORT>
+TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, tb_team team, int64_t index)
+{
+    typedef tb_whole_row<dtype, TOP, SORT> R;
     const tombola_call &call = params.call;
     R r;
     tb_whole_lay_out(r, memory, team);
     int64_t start, length;
-    const bool located = tb_gpu_locate(call, index, &start, &length);
+    const bool located = tb_fast_locate(call, index, &start, &length);
     r.part =
         tb_whole_share(r, (const char *)call.data + (size_t)start * R::bytes, located ? (uint32_t)length : 0);
     const int64_t slot = tb_gpu_slot(call, index);
@@ -194,9 +203,11 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
                                          : (char *)(call.probabilities + index * call.probabilities_stride);
         }
     }
+    if (SORT && threadIdx.x == 0) r.s->cursor = 0;
     const bool writes = threadIdx.x == 0 && r.team.rank == 0;
     if (call.advance_offsets && slot >= 0 && writes) tb_next_offsets(params)[index] = call.offsets[slot] + 1;
-    uint32_t status = tb_whole_read(r, params, located, slot);
+    tb_whole_sorter sorter = {false, 0, 0};
+    uint32_t status = tb_whole_read(r, params, located, slot, &sorter);
     if (r.s->chain.bad) status = TOMBOLA_ROW_BAD_PARAM;
     if (status & (TOMBOLA_ROW_BAD_PARAM | TOMBOLA_ROW_EMPTY)) {
         tb_whole_arrive(r);
@@ -204,20 +215,37 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
         tb_whole_wait(r);
         return;
     }
+    bool crowded = false;
+    if (SORT && sorter.sorts) {
+        const tb_whole_outcome outcome = tb_whole_sort(r, sorter, params, index, status);
+        if (outcome == TB_SORT_DONE) return;
+        crowded = outcome == TB_SORT_CROWDED;
+        /* Everything is found once more, lest it lie in registers, which the sort needs, all the while. */
+        tb_forget(&index);
+        tb_forget(&team.rank);
+        tb_whole_lay_out(r, memory, team);
+        r.turn = 1;
+        const bool there = tb_fast_locate(call, index, &start, &length);
+        r.part = tb_whole_share(r, (const char *)call.data + (size_t)start * R::bytes,
+                                there ? (uint32_t)length : 0);
+        status = tb_whole_seen(r, params);
+    }
     const bool probabilities = call.kind == TOMBOLA_PROBABILITIES,
                ids = call.kept_ids && call.kept_capacity > 0;
     r.weigher = tb_make_weigher(probabilities, law_key_value(r.greatest));
     const tb_facts facts = {status, 0, r.greatest, 0};
     const uint64_t all = tb_floor_of_all(facts, probabilities);
     tb_whole_set set = {all, 0, 0, false};
-    if (TOP && tb_pick_kind(&call, params.steps) == TB_PICK_BY_COUNT &&
+    if (TOP && !crowded && tb_pick_kind(&call, params.steps) == TB_PICK_BY_COUNT &&
         tb_whole_pick(r, call, index, start, status))
         return;
     const bool top = TOP && tb_wants_top(&call);
-    const bool weigh = call.probabilities || call.kept_mass || call.total_mass || (top && call.top_logprobs);
-    char *masked = call.masked_logits ? tb_masked_row(call, index, start) : NULL;
-    float *out = call.probabilities ? call.probabilities + index * call.probabilities_stride : NULL;
+    const bool weigh =
+        !SORT && (call.probabilities || call.kept_mass || call.total_mass || (top && call.top_logprobs));
+    char *masked = call.masked_logits && !SORT ? tb_masked_row(call, index, start) : NULL;
+    float *out = call.probabilities && !SORT ? call.probabilities + index * call.probabilities_stride : NULL;
     tb_whole_chain chain = r.s->chain;
+    if (SORT) chain.k_after = TB_NO_COUNT, chain.q_before = chain.q_after = 0.0f, chain.p = 1.0f;
     uint64_t mass = 0;
     /* what the chain keeps, and then of that the greatest tokens, if they are wanted: by the same code */
 #pragma unroll 1
@@ -229,9 +257,9 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
         const uint4 *counts = NULL;
         if (!first || ids || (!set.measured && (weigh || call.kept_count))) {
             /* softmax alone: what is written is made from the ratios, once */
-            stored = R::dtype == TOMBOLA_F32 && r.weigher.plain && r.weigher.scale >= TB_LEAST_SCALE &&
-                     !(status & TOMBOLA_ROW_NAN) && set.floor == all && call.probabilities &&
-                     !call.masked_logits && !ids && !call.kept_count && !top;
+            stored = !SORT && R::dtype == TOMBOLA_F32 && r.weigher.plain &&
+                     r.weigher.scale >= TB_LEAST_SCALE && !(status & TOMBOLA_ROW_NAN) && set.floor == all &&
+                     call.probabilities && !call.masked_logits && !ids && !call.kept_count && !top;
             counts = tb_whole_measure(r, &set,
                                       stored                            ? TB_WEIGH_AND_STORE
                                       : first && weigh && !set.measured ? TB_WEIGH
@@ -264,7 +292,8 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, const tb_te
 }
 
 #ifndef TB_EMULATION
-template <int dtype, bool TOP> TB_DEV void tb_whole_kernel(const tb_cuda_params &params, char *memory)
+template <int dtype, bool TOP, bool SORT = false>
+TB_DEV void tb_whole_kernel(const tb_cuda_params &params, char *memory)
 {
     const tb_team team = tb_cluster_team();
 #if __CUDA_ARCH__ >= 900
@@ -274,6 +303,7 @@ template <int dtype, bool TOP> TB_DEV void tb_whole_kernel(const tb_cuda_params 
             tb_mail_init(&s->box[0], TB_WHOLE_WARPS);
             tb_mail_init(&s->box[1], TB_WHOLE_WARPS);
             tb_mail_init(&s->list_box, team.size);
+            if (SORT) tb_mail_init(&s->kept_box, 1);
             tb_mail_init_done();
         }
         __syncwarp();
@@ -281,7 +311,7 @@ template <int dtype, bool TOP> TB_DEV void tb_whole_kernel(const tb_cuda_params 
     }
 #endif
     tb_wait_for_inputs();
-    tb_whole_run<dtype, TOP>(params, memory, team, blockIdx.x / team.size);
+    tb_whole_run<dtype, TOP, SORT>(params, memory, team, blockIdx.x >> (__ffs((int)team.size) - 1));
 }
 #endif
 
