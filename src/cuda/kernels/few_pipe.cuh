@@ -176,6 +176,7 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
     {
         const uint32_t box = i % S::BOXES, end = tb_warp_scan(count), n = __shfl_sync(TB_WHOLE_WARP, end, 31);
         uint32_t *const keys = s.key[cutter], *const lows = s.low[cutter]; /* of all tokens, without gaps */
+        constexpr uint32_t USUAL = C > 2 ? 32 : S::SENT;                   /* tokens of a block */
         auto gather = [&](int b, uint32_t k) {
             const uint32_t its = __shfl_sync(TB_WHOLE_WARP, count, b),
                            start = __shfl_sync(TB_WHOLE_WARP, end, b) - its;
@@ -185,10 +186,12 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
             lows[start + k] = (uint32_t)token & TB_PLACE_LOW;
         };
 #pragma unroll
-        for (int b = 0; b < C; b++) gather(b, lane);
-        if (__any_sync(TB_WHOLE_WARP, count > 32))
+        for (int b = 0; b < C; b++)
+#pragma unroll
+            for (uint32_t k = 0; k < USUAL; k += 32) gather(b, k + lane);
+        if (S::SENT > USUAL && __any_sync(TB_WHOLE_WARP, count > USUAL))
 #pragma unroll 1
-            for (uint32_t k = lane + 32; k - lane < S::SENT; k += 32)
+            for (uint32_t k = USUAL + lane; k - lane < S::SENT; k += 32)
 #pragma unroll 1
                 for (int b = 0; b < C; b++) gather(b, k);
         if (lane < 3) keys[n + lane] = 0; /* up to a vector's end */
