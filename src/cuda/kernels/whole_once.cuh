@@ -177,6 +177,7 @@ template <int dtype> TB_DEV void tb_run_once(const tb_cuda_params &params)
     const uint32_t key = tb_warp_max(law_key(top));
     status = __any_sync(TB_WHOLE_WARP, status) ? TOMBOLA_ROW_NAN : 0u;
     if (lane == 0) s.warp_maximum[warp] = make_uint2(key, status);
+    __syncwarp();
     tb_cluster_wait<C>(); /* all blocks run */
     __syncthreads();
     if (warp == 0) {
