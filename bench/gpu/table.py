@@ -41,8 +41,11 @@ def peer(cells, name, distribution, rows, start, vocab=128256):
 
 
 def where(result, _):
-    return (f"Measured on one {result['device']}, driver {result['driver']}, torch {result['torch']}, FlashInfer {result['flashinfer']}, "
+    line = (f"Measured on one {result['device']}, driver {result['driver']}, torch {result['torch']}, FlashInfer {result['flashinfer']}, "
             f"{result['date']}.")
+    if result["sources_sha256"] != receipt()["sources_sha256"]:
+        line += " The sources have changed since: docs/gpu_speed.md names the kernels that are newer, and what they take."
+    return line
 
 
 def readme(_, cells):
