@@ -16,7 +16,6 @@
 
 #define OLDEST_MAJOR 8      /* compute capability */
 #define CLUSTERS_VERSION 90 /* code for it has clusters, and waits in dependent launches */
-#define MAX_MODULES 24
 #define MAX_ATTRIBUTES 2
 
 typedef struct kernel {
@@ -37,7 +36,7 @@ struct tb_cuda {
     char *forced;  /* TOMBOLA_CUDA_VARIANT, or NULL */
     bool old_code; /* a kernel was compiled for 8.x */
     int module_count;
-    tb_cu_module modules[MAX_MODULES];
+    tb_cu_module modules[TB_MAX_MODULES];
     unsigned kernel_count;
     kernel *kernels; /* sorted by name */
 };
@@ -129,10 +128,12 @@ static tombola_result load_modules(tb_cuda *cuda, tombola_error *error)
     for (const tb_cuda_image *image = tb_cuda_images; image->name; image++) {
         /* else the driver would compile its PTX, in vain, or find nothing */
         if ((image->large && !large) || (image->clusters && !clusters)) continue;
-        if (cuda->module_count == MAX_MODULES)
-            return tb_fail(error, TOMBOLA_ERROR_UNSUPPORTED, "", "more than %d kernel modules", MAX_MODULES);
         tb_cu_module module;
         tb_cu_result result = cuda->driver->cuModuleLoadData(&module, image->data);
+        if (result == TB_CU_NO_BINARY_FOR_GPU && image->clusters) { /* older code serves this device */
+            cuda->old_code = true;
+            continue;
+        }
         if (result == TB_CU_NO_BINARY_FOR_GPU || result == TB_CU_UNSUPPORTED_PTX_VERSION)
             return tb_fail(error, TOMBOLA_ERROR_NO_BACKEND, "cuda",
                            "this build has no kernels for %s, only for the targets %s: add the device's to "

@@ -21,7 +21,7 @@ set(cuda_objects "")
 
 # The launch plan is plain C: it is there, and tested, without nvcc too.
 if(EXISTS ${PROJECT_SOURCE_DIR}/src/cuda/plan.c)
-  list(APPEND sources src/cuda/plan.c src/cuda/plan_few.c src/cuda/plan_parts.c src/cuda/parts.c
+  list(APPEND sources src/cuda/plan.c src/cuda/plan_fast.c src/cuda/plan_few.c src/cuda/plan_parts.c src/cuda/plan_whole.c src/cuda/parts.c
     src/cuda/variants.c)
 endif()
 

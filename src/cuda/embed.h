@@ -11,6 +11,8 @@ typedef struct tb_cuda_image {
     bool clusters; /* and clusters */
 } tb_cuda_image;
 
+#define TB_MAX_MODULES 24
+
 extern const tb_cuda_image tb_cuda_images[]; /* ends with a NULL name */
 
 /* The targets that the kernels were compiled for, for messages: "80 86 89 ...". */

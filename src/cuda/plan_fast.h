@@ -19,6 +19,16 @@ typedef struct tb_fast_kernel {
         "tombola_" name "_f32", "tombola_" name "_f16", "tombola_" name "_bf16"                              \
     }
 
+/* What a chain asks of the fast kernels. */
+typedef struct tb_chain_kind {
+    bool served, filtered, only_min_p;
+} tb_chain_kind;
+
+tb_chain_kind tb_read_chain(const tombola_call *call);
+
+/* Vectors of 16 bytes in a row, which need not begin at one. */
+int64_t tb_vectors_of(const tombola_call *call);
+
 /* Clusters of a pipelined kernel that are resident. */
 int64_t tb_pipe_clusters(const tb_cuda_device *device, const tb_fast_kernel *kernel);
 
@@ -29,6 +39,11 @@ int64_t tb_pipe_slots(const tb_cuda_device *device, const tb_fast_kernel *kernel
 
 /* Whether the device has such clusters, and shared memory for a row of the call. */
 bool tb_fast_fits(const tb_cuda_device *device, const tb_fast_kernel *kernel, const tombola_call *call);
+
+/* Of `count` pipelined kernels, those of fewer blocks first, the one whose clusters are done first; NULL
+ * where none has room. */
+const tb_fast_kernel *tb_choose_pipe(const tb_cuda_device *device, const tombola_call *call,
+                                     const tb_fast_kernel *kernels, int count, int tail);
 
 void tb_add_fast_launch(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola_call *call,
                         const tb_fast_kernel *kernel, const char *const names[3]);

@@ -16,6 +16,7 @@
 #define TB_WHOLE_WARP_BYTES 52  /* for each warp of the team: two words of mail, its groups, its flags */
 #define TB_WHOLE_TOP_BYTES 16   /* and where the greatest tokens are wanted in order */
 #define TB_WHOLE_SORT_BLOCKS 16 /* of a team that sorts ids: the tokens that each lists, fewer than ROOM, */
+#define TB_WHOLE_SORT_WORDS 768 /* bits: tokens of a block's share at most */
 #define TB_WHOLE_SORT_ROOM 256  /* come to all others as sorted keys */
 #define TB_WHOLE_SORT_BYTES (TB_WHOLE_SORT_BLOCKS * TB_WHOLE_SORT_ROOM * 4)
 #define TB_WHOLE_MIDDLE_BYTES 4 /* and there for each warp of the team */
@@ -88,7 +89,10 @@ LAW_FN uint32_t tb_whole_sorted(const tombola_call *call, const tombola_step *st
 /* Whether `blocks` of a row sort such ids together, by a kernel of their own. */
 LAW_FN bool tb_whole_sorts(const tombola_call *call, unsigned blocks)
 {
-    return blocks == TB_WHOLE_SORT_BLOCKS && tb_whole_sorted(call, call->steps) > 0;
+    const uint32_t width = call->dtype == TOMBOLA_F32 ? 4 : 8,
+                   share = (tb_row_vectors(call) + TB_WHOLE_SORT_BLOCKS - 1) / TB_WHOLE_SORT_BLOCKS * width;
+    return blocks == TB_WHOLE_SORT_BLOCKS && share <= TB_WHOLE_SORT_WORDS * 32 &&
+           tb_whole_sorted(call, call->steps) > 0;
 }
 
 #endif

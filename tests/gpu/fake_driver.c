@@ -119,6 +119,7 @@ static tb_cu_result pop(tb_cu_context *context)
 static tb_cu_result load(tb_cu_module *module, const void *image)
 {
     if (fake.load_result) return fake.load_result;
+    if (fake.no_code == image) return TB_CU_NO_BINARY_FOR_GPU;
     fake.modules++;
     *module = (tb_cu_module)(uintptr_t)image;
     return 0;

@@ -27,6 +27,7 @@ typedef struct fake_driver {
     int fail_launch; /* the launch that gets launch_result */
     int major, minor, shared_optin, pageable;
     int ptx_version;          /* of all kernels */
+    const void *no_code;      /* an image without code for the device */
     bool without_enumeration; /* an entry point is missing */
     tb_cu_context current;    /* at the start */
     const void *device_start; /* memory that counts as the device's */

@@ -325,6 +325,29 @@ static void code_for_older_devices(void **state)
     }
 }
 
+/* Old code for all, and newer code of the clusters' kernels that is not the device's. */
+static void clusters_without_code(void **state)
+{
+    (void)state;
+    fake_reset();
+    fake.major = 10;
+    fake.ptx_version = 80;
+    fake.no_code = tb_cuda_images[2].data;
+    fake.device_start = &memory;
+    fake.device_bytes = sizeof memory;
+    next_plan = (tb_cuda_plan){.launch_count = 1, .launch = {{"tombola_first", TB_CUDA_DRAW, 6, 256, 1, 0}}};
+    tb_cuda *made = tb_cuda_create(NULL);
+    assert_non_null(made);
+    tombola_call call = usual_call();
+    assert_int_equal(tb_cuda_run(made, &call, NULL), TOMBOLA_OK);
+    assert_int_equal(seen_device.major, 8);
+    tb_cuda_destroy(made);
+    nothing_left();
+    fake.no_code = tb_cuda_images[1].data; /* which is not of clusters */
+    assert_null(tb_cuda_create(NULL));
+    fake_reset();
+}
+
 /* The greatest tokens have a step of their own; rows of output are made of the draw's list. */
 static void launching_lists(void **state)
 {
@@ -536,6 +559,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(launching, start, finish),
         cmocka_unit_test_setup_teardown(launching_parts, start, finish),
         cmocka_unit_test(code_for_older_devices),
+        cmocka_unit_test(clusters_without_code),
         cmocka_unit_test_setup_teardown(launching_lists, start, finish),
         cmocka_unit_test_setup_teardown(forced_variant, start, finish),
         cmocka_unit_test_setup_teardown(plan_text, start, finish),

@@ -165,6 +165,21 @@ static void a_plan_depends_on_shapes_alone(void **state)
     }
 }
 
+/* A block's share of a row has a bit for each token where ids are sorted by all blocks. */
+static void longer_rows_are_not_sorted_by_all(void **state)
+{
+    (void)state;
+    for (int64_t vocab_size = 100000; vocab_size < 1 << 20; vocab_size += 50000) {
+        tombola_call call = call_of(1, vocab_size, TOMBOLA_F32, NULL, 0);
+        call.tokens = NULL, call.draws = 0;
+        call.top_ids = int_output, call.top_count = 100;
+        const tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
+        if (vocab_size <= 390000) assert_string_equal(plan.launch[0].kernel, "tombola_whole_sort_f32");
+        if (vocab_size > 393216 && vocab_size <= 800000)
+            assert_string_equal(plan.launch[0].kernel, "tombola_whole_top_f32");
+    }
+}
+
 static void few_rows_get_many_blocks(void **state)
 {
     (void)state;
@@ -522,6 +537,7 @@ int main(void)
         cmocka_unit_test(every_plan_can_run),
         cmocka_unit_test(methods_and_draws_are_served),
         cmocka_unit_test(a_plan_depends_on_shapes_alone),
+        cmocka_unit_test(longer_rows_are_not_sorted_by_all),
         cmocka_unit_test(few_rows_get_many_blocks),
         cmocka_unit_test(a_forced_variant_is_used_or_refused),
         cmocka_unit_test(variants_run_under_their_names),

@@ -1,7 +1,7 @@
 /*
  * What rows have in common that follow each other through a cluster of C blocks (fast_flat_pipe.cuh,
- * whole_pipe.cuh): they are found, copied to shared memory and looked at, and it is decided what their tokens
- * weigh. S is what the blocks share; who extends tb_pipe_rows weighs and finishes rows.
+ * whole_pipe.cuh, few_pipe.cuh): they are found, copied to shared memory and looked at, and it is decided
+ * what their tokens weigh. S is what the blocks share; who extends tb_pipe_rows weighs and finishes rows.
  */
 #ifndef TB_CUDA_FAST_FLAT_PIPE_ROWS_CUH
 #define TB_CUDA_FAST_FLAT_PIPE_ROWS_CUH

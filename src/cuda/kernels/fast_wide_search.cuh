@@ -16,7 +16,7 @@ struct tb_wide_search : tb_wide_list<dtype, C, NT, U, CAP, STAGE> {
 
     /* ---- the bracket ---- */
 
-    /* What the threads of a block agree upon in guess(). */
+    /* What the threads of a block agree upon in guess(); and where counts go that nobody reads. */
     enum { MARK_LOW, MARK_HIGH, MARK_FIRST, MARK_LAST, MARK_LEAST, MARK_UNUSED };
 
     /* The square root of x >= 0, about. */

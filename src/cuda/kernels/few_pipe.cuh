@@ -126,8 +126,7 @@ template <int dtype, int C> struct tb_few_pipe : tb_few_search<dtype, C> {
             const uint32_t i = turn.row, at = i % TB_PIPE_RING, place = i % S::SLOTS, box = i % S::BOXES;
             tb_wait_here(&s.decided[at], i / TB_PIPE_RING & 1);
             tb_wait_here(&s.listed[place], i / S::SLOTS & 1);
-            const uint32_t n = s.verdict[at].kind == TB_FEW_SEARCHED ? S::SENT + 1 : s.cursor[place],
-                           sent = n <= S::SENT ? n : 0;
+            const uint32_t n = s.cursor[place], sent = n <= S::SENT ? n : 0;
             if (lane < C) {
                 tb_mail_expect_at(&s.mail_lists[box], lane, sent * 8 + 4);
                 tb_mail_4(&s.count[box][rank], lane, n, &s.mail_lists[box]);

@@ -19,9 +19,8 @@ typedef struct __align__(16) tb_few_row : tb_pipe_row
 tb_few_row;
 
 typedef enum tb_few_kind {
-    TB_FEW_VOID,   /* nothing is kept */
-    TB_FEW_LISTED, /* tokens that reach the bound are listed: at least k, or all there are */
-    TB_FEW_SEARCHED
+    TB_FEW_VOID,  /* nothing is kept */
+    TB_FEW_LISTED /* tokens that reach the bound are listed: at least k, or all there are */
 } tb_few_kind;
 
 /* What the warps that list are told of a row once its parts' maxima are known. */

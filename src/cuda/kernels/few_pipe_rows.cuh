@@ -107,7 +107,7 @@ template <int dtype, int C, class S> struct tb_few_rows : tb_pipe_rows<dtype, C,
             status = tb_warp_or(status);
             const uint32_t greatest = tb_warp_max(max(max(said.x, said.y), max(said.z, said.w))),
                            least = greatest == TB_KEY_POS_INF ? greatest : least_key(), k = row.k;
-            tb_few_kind kind = k <= TB_FEW_PIPE_PARTS / 2 ? TB_FEW_LISTED : TB_FEW_SEARCHED;
+            tb_few_kind kind = TB_FEW_LISTED;
             uint32_t bound = least;
             if (row.bad || greatest < least)
                 kind = TB_FEW_VOID, status = row.bad ? TOMBOLA_ROW_BAD_PARAM : status | TOMBOLA_ROW_EMPTY;

@@ -6,9 +6,7 @@
 #ifndef TB_CUDA_PICK_LIST_CUH
 #define TB_CUDA_PICK_LIST_CUH
 
-#ifndef TB_EMULATION
 #include "fast_shared.cuh"
-#endif
 #include "whole_bins.cuh"
 
 #define TB_PICK_LIST 4096 /* tokens */

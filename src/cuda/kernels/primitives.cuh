@@ -193,8 +193,6 @@ TB_DEV void tb_team_barrier(const tb_team &team)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
                      : "memory");
-#elif defined(TB_EMULATION)
-    tb_emulated_barrier();
 #endif
 }
 
@@ -206,8 +204,6 @@ template <class T> TB_DEV T *tb_team_at(const tb_team &team, T *shared, uint32_t
     T *there;
     asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(shared), "r"(rank));
     return there;
-#elif defined(TB_EMULATION)
-    return (T *)tb_emulated_remote((void *)shared, rank);
 #else
     return shared;
 #endif

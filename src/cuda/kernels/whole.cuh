@@ -13,16 +13,13 @@
 
 #include "blank.cuh"
 #include "../whole_shapes.h"
-#ifndef TB_EMULATION
 #include "fast_parts.cuh"
-#endif
 
 #define TB_WHOLE_WARPS (TB_WHOLE_THREADS / 32)
 #define TB_WHOLE_BINS 384              /* a multiple of the greatest team */
 #define TB_WHOLE_LIST TB_WHOLE_THREADS /* one token a thread */
 #define TB_WHOLE_SEGMENT 94            /* listed tokens of a warp: so many fit the place of the bins */
 #define TB_WHOLE_OWN (TB_WHOLE_SEGMENT * TB_WHOLE_WARPS)
-#define TB_WHOLE_SORT_WORDS 768
 #define TB_WHOLE_GROUPS (TB_WHOLE_WARPS * 4) /* of a block: eight lanes' elements, whose maximum is known */
 
 /* A chain with at most one temperature, before the filters, and at most one top_p: top_k and min_p steps
@@ -105,7 +102,6 @@ template <int dtype_, bool TOP_ = false, bool SORT_ = false> struct tb_whole_row
     uint4 *spread;   /* [warps of the team] keys number 4, 12, 20 and 28 of its lanes' greatest ones */
     uint4 *mail;     /* [2][warps of the team] */
     uint32_t *flags; /* [warps of the team] */
-    uint64_t *own;   /* [TB_WHOLE_OWN] if lists are wanted */
     uint4 *keep;
     tb_team team;
     uint32_t turn; /* exchanges so far */
@@ -184,16 +180,7 @@ TB_DEV void tb_whole_send(R &r, uint4 *all, uint4 word, uint4 spread, uint32_t m
         __syncthreads();
         return;
     }
-#if defined(TB_EMULATION)
-    (void)turn;
-    if (tb_lane() < r.team.size) {
-        *(uint4 *)tb_emulated_remote(&all[at], tb_lane()) = word;
-        if (FIRST) *(uint32_t *)tb_emulated_remote(&r.flags[at], tb_lane()) = flags;
-        if (FIRST && R::TOP) *(uint4 *)tb_emulated_remote(&r.spread[at], tb_lane()) = spread;
-        if (FIRST && R::SORT) *(uint32_t *)tb_emulated_remote(&tb_whole_middle(r)[at], tb_lane()) = middle;
-    }
-    tb_emulated_barrier();
-#elif !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     uint64_t *box = &r.s->box[turn & 1];
     if (tb_lane() < r.team.size) {
         tb_mail_16(&all[at], (int)tb_lane(), word, box);
@@ -240,8 +227,6 @@ template <class R> TB_DEV void tb_whole_wait(const R &r)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if (r.team.size > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#elif defined(TB_EMULATION)
-    if (r.team.size > 1) tb_emulated_barrier();
 #endif
 }
 

@@ -115,10 +115,10 @@ TB_DEV float tb_whole_sort_bound(const R &r, uint32_t middles, uint32_t least, b
     low = tb_warp_min(low);
     high = tb_warp_max(high);
     if (!middles || number < middles) return law_key_value(least);
-        /* quarters of an interval of values, since logits are near to one another, or of keys, as if of
-         * logarithms; the counts of its three bounds, at most 128, are digits of one sum */
 #pragma unroll 1
     for (int round = 0; round < 3; round++) {
+        /* quarters of an interval of values, since logits are near to one another, or of keys, as if of
+         * logarithms; the counts of its three bounds, at most 128, are digits of one sum */
         const float bottom = law_key_value(low), quarter = (law_key_value(high) - bottom) * 0.25f;
         const bool linear = !logarithmic && quarter < LAW_INF;
         float bound[3], counts = 0.0f;

@@ -173,7 +173,7 @@ TB_DEV void tb_whole_run_chain(R &r, const tb_whole_chain &chain, bool by_index,
 /* Keeps the compiler from knowing what it knows of a value. */
 template <class T> TB_DEV void tb_forget(T *value)
 {
-    if (sizeof *value == 8)
+    if constexpr (sizeof *value == 8)
         asm volatile("" : "+l"(*(uint64_t *)value));
     else
         asm volatile("" : "+r"(*(uint32_t *)value));
@@ -291,7 +291,6 @@ TB_DEV void tb_whole_run(const tb_cuda_params &params, char *memory, tb_team tea
     tb_whole_wait(r); /* nobody leaves whose shared memory is being read */
 }
 
-#ifndef TB_EMULATION
 template <int dtype, bool TOP, bool SORT = false>
 TB_DEV void tb_whole_kernel(const tb_cuda_params &params, char *memory)
 {
@@ -313,6 +312,5 @@ TB_DEV void tb_whole_kernel(const tb_cuda_params &params, char *memory)
     tb_wait_for_inputs();
     tb_whole_run<dtype, TOP, SORT>(params, memory, team, blockIdx.x >> (__ffs((int)team.size) - 1));
 }
-#endif
 
 #endif
