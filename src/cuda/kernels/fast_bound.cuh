@@ -5,7 +5,7 @@
 #ifndef TB_CUDA_FAST_BOUND_CUH
 #define TB_CUDA_FAST_BOUND_CUH
 
-#include "fast_shared.cuh"
+#include "fast_interval.cuh"
 
 #define TB_FOLD_K 80 /* the greatest k that the folds' maxima serve */
 #define TB_FEWEST 24 /* groups that a bound for a mass lets pass */

@@ -18,41 +18,6 @@ template <int C, int NT, int U> TB_DEV uint32_t tb_slice_tiles(const tb_fast_sli
     return tiles;
 }
 
-/* A tile on its way to its copy in shared memory, where it is -inf where the block has nothing. `start` is
- * the first of its vectors, which are `stride` apart; each thread brings those that it will look at. */
-template <int dtype, int stride, int NT, int U>
-TB_DEV void tb_stage_tile(const tb_fast_slice &s, uint32_t start, uint4 *to)
-{
-    constexpr uint32_t none = tb_minus_infinity<dtype>(), width = tb_fast_vector<dtype>::width;
-    const uint32_t mine = start + threadIdx.x, end = min(s.end, s.whole_end),
-                   inner = end > s.whole_first ? end - s.whole_first : 0, tail_at = s.whole_end - mine;
-    const char *at = s.base + (size_t)mine * 16;
-    to += threadIdx.x;
-#pragma unroll
-    for (int j = 0; j < U; j++) {
-        if (mine + j * stride - s.whole_first < inner)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(tb_shared_address(to + j * NT)),
-                         "l"(at + j * (stride * 16))
-                         : "memory");
-        else
-            to[j * NT] = make_uint4(none, none, none, none);
-    }
-    asm volatile("cp.async.commit_group;" ::: "memory");
-    if (s.whole_first && mine == 0) to[0] = tb_load_edge<dtype>(s.base, 0u - s.shift, s.length);
-    if (tail_at < stride * U && tail_at % stride == 0 && s.whole_end < s.end)
-        to[tail_at / stride * NT] =
-            tb_load_edge<dtype>(s.base + (size_t)s.whole_end * 16, s.whole_end * width - s.shift, s.length);
-}
-
-/* Waits for the thread's part of all tiles but the last one, or of all. */
-TB_DEV void tb_stage_wait(bool but_last)
-{
-    if (but_last)
-        asm volatile("cp.async.wait_group 1;" ::: "memory");
-    else
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
-}
-
 /* A candidate to the leader's list. */
 template <int C> TB_DEV void tb_push(uint2 *to, uint32_t bits, uint32_t index, uint64_t *box)
 {

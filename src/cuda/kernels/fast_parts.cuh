@@ -1,6 +1,6 @@
 /*
- * What the fast kernels share: a chain reduced to its few numbers, tiles of a row in registers
- * with their certified f32 sums, and the bounds that make those sums proofs.
+ * What the fast kernels share: a chain reduced to its few numbers, and tiles of a row in registers with their
+ * certified f32 sums.
  */
 #ifndef TB_CUDA_FAST_PARTS_CUH
 #define TB_CUDA_FAST_PARTS_CUH
@@ -377,6 +377,41 @@ TB_DEV void tb_load_tile(const tb_fast_slice &s, uint32_t start, uint4 (&v)[U])
     }
 }
 
+/* A tile on its way to its copy in shared memory, where it is -inf where the block has nothing. `start` is
+ * the first of its vectors, which are `stride` apart; each thread brings those that it will look at. */
+template <int dtype, int stride, int NT, int U>
+TB_DEV void tb_stage_tile(const tb_fast_slice &s, uint32_t start, uint4 *to)
+{
+    constexpr uint32_t none = tb_minus_infinity<dtype>(), width = tb_fast_vector<dtype>::width;
+    const uint32_t mine = start + threadIdx.x, end = min(s.end, s.whole_end),
+                   inner = end > s.whole_first ? end - s.whole_first : 0, tail_at = s.whole_end - mine;
+    const char *at = s.base + (size_t)mine * 16;
+    to += threadIdx.x;
+#pragma unroll
+    for (int j = 0; j < U; j++) {
+        if (mine + j * stride - s.whole_first < inner)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(tb_shared_address(to + j * NT)),
+                         "l"(at + j * (stride * 16))
+                         : "memory");
+        else
+            to[j * NT] = make_uint4(none, none, none, none);
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    if (s.whole_first && mine == 0) to[0] = tb_load_edge<dtype>(s.base, 0u - s.shift, s.length);
+    if (tail_at < stride * U && tail_at % stride == 0 && s.whole_end < s.end)
+        to[tail_at / stride * NT] =
+            tb_load_edge<dtype>(s.base + (size_t)s.whole_end * 16, s.whole_end * width - s.shift, s.length);
+}
+
+/* Waits for the thread's part of all tiles but the last one, or of all. */
+TB_DEV void tb_stage_wait(bool but_last)
+{
+    if (but_last)
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+    else
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+
 /* A tile that lies wholly inside the row and the block's share; `at` is the thread's first vector. */
 template <int stride, int U> TB_DEV void tb_load_inner_tile(const char *at, uint4 (&v)[U])
 {
@@ -487,24 +522,6 @@ template <int dtype, int U> TB_DEV float tb_tile_sum(const uint4 (&v)[U], float 
 #pragma unroll
         for (int e = 0; e + d < width; e += 2 * d) part[e] += part[e + d];
     return part[0];
-}
-
-/* ---- the interval of Z ----
- *
- * Let tau_i = (x_i - m) * s exactly, y = sum of 2^tau_i, Z the law's mass, S = 2^40 * (the f32 estimate of
- * y). All relative errors below are of one token's term, and all terms are positive. law:     t_i differs
- * from tau_i by two roundings: 2^-23 * |tau_i|, so ln2 * 2^-23 * |tau_i| in the term; the polynomial: 2^-22;
- * the floor: at most 1 unit of 2^-40, downwards stream:  the argument a_i = fl(x_i * c - r), r an integer,
- * |a_i| <= |tau_i| + 1: ln2 * 2^-24 * (|tau_i| + 1) ex2.approx: 2^-22;  the tree: 5 * 2^-24;  powers of two:
- * exact;  sums in binary64: below 2^-40 the last factor 2^(r - m * c): 2^-22 + ln2 * 2^-25 Together (4.51 +
- * 0.52 * E|tau|) * 2^-22, with E the mean under the weights 2^tau, and -n units. By Gibbs' inequality log2(y)
- * + E|tau| is at most log2(n), so E|tau| <= log2(n / y). 1.02 covers the second order; terms that a flush to
- * zero drops are below 2^-100.
- */
-TB_DEV double tb_interval(float n, double estimate)
-{
-    float mean = fmaxf(0.0f, __log2f(n) + 40.0f - __log2f(fmaxf((float)estimate, 1.0f))) + 0.01f;
-    return (double)(1.02f * 0x1p-22f * (4.51f + 0.52f * mean));
 }
 
 /* ---- outputs ---- */

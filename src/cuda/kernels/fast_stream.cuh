@@ -276,7 +276,12 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
     if (warp == S::INTERVAL_WARP) {
         if (leader && needs_estimate) {
             double unit, relative = tb_estimate(s, maximum, c, &unit);
-            double estimate = relative * unit, error = tb_interval((float)length, estimate);
+            unit = tb_reference_factor(maximum, c, tb_reference_exponent(maximum, c));
+            const double estimate = relative * unit;
+            const float n = (float)length,
+                        mean = fminf(tb_mean_exponent(n, estimate),
+                                     tb_mean_by_folds(s, maximum, c, n, (float)estimate * 0x1p-40f));
+            double error = tb_interval(mean);
             double least = estimate * (1.0 - error) - (double)length - UNITS;
             uint64_t low = least > 1.0 ? (uint64_t)least : 1,
                      high = (uint64_t)(estimate * (1.0 + error) + UNITS);
@@ -513,7 +518,8 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
             taken += __longlong_as_double((long long)((uint64_t)word.w << 32 | word.z));
         }
         double rest = fmax(0.0, s.relative - taken) * s.unit;
-        double error = rest * tb_interval((float)length, rest) + s.relative * s.unit * 0x1p-50 + 2.0 * UNITS;
+        double error = rest * tb_interval(tb_mean_exponent((float)length, rest)) +
+                       s.relative * s.unit * 0x1p-50 + 2.0 * UNITS;
         double least = rest - error - (double)length;
         uint64_t low = exact + (least > 0.0 ? (uint64_t)least : 0),
                  high = exact + (uint64_t)(rest + error) + 1;
