@@ -11,7 +11,7 @@ typedef struct tb_cuda_image {
     bool clusters; /* and clusters */
 } tb_cuda_image;
 
-#define TB_MAX_MODULES 24
+#define TB_MAX_MODULES 32
 
 extern const tb_cuda_image tb_cuda_images[]; /* ends with a NULL name */
 

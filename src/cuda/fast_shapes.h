@@ -28,6 +28,12 @@
 #define TB_PIPE_OTHERS (TB_PIPE_WARPS + TB_PIPE_LOOKERS + 3) /* and one that copies, looks ahead, decides */
 #define TB_PIPE_DRAWERS(blocks) ((blocks) > 2 ? 1 : 2)       /* warps that draw */
 
+#define TB_GREEDY_THREADS 512 /* of a block of several for a greedy row, */
+#define TB_GREEDY_ALONE 256   /* and of one alone */
+
+#define TB_FLAT_ONCE_THREADS 512 /* of few rows without a filter: a block's, */
+#define TB_FLAT_ONCE_BYTES 1280  /* and what it has beside its share of the row */
+
 #define TB_WHOLE_PIPE_C2_BYTES 9216 /* of softmax, likewise */
 #define TB_WHOLE_PIPE_C4_BYTES 9216
 #define TB_WHOLE_PIPE_C8_BYTES 12288

@@ -15,8 +15,16 @@ enum {
     C4_512,
     C8_256,
     C16_256,
+    GREEDY_C1,
+    GREEDY_C2,
+    GREEDY_C4,
+    GREEDY_C8,
+    GREEDY_C16,
     FLAT_C1,
     FLAT_C8,
+    FLAT_ONCE_C4,
+    FLAT_ONCE_C8,
+    FLAT_ONCE_C16,
     FLAT_PIPE_C2,
     FLAT_PIPE_C4,
     FLAT_PIPE_C8,
@@ -34,8 +42,16 @@ static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
     [C4_512] = {"stream_c4_512", 4, 512, TB_STREAM_C4_512_BYTES, false, false},
     [C8_256] = {"stream_c8_256", 8, 256 + 32, TB_STREAM_C8_256_BYTES, true, false},
     [C16_256] = {"stream_c16_256", 16, 256 + 32, TB_STREAM_C16_256_BYTES, true, false},
+    [GREEDY_C1] = {"greedy_c1", 1, TB_GREEDY_ALONE, 0, false, false},
+    [GREEDY_C2] = {"greedy_c2", 2, TB_GREEDY_THREADS, 0, false, false},
+    [GREEDY_C4] = {"greedy_c4", 4, TB_GREEDY_THREADS, 0, false, false},
+    [GREEDY_C8] = {"greedy_c8", 8, TB_GREEDY_THREADS, 0, false, false},
+    [GREEDY_C16] = {"greedy_c16", 16, TB_GREEDY_THREADS, 0, false, false},
     [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false, false},
     [FLAT_C8] = {"flat_c8_256", 8, 256, TB_FLAT_C8_256_BYTES + 8 * 256 * 16, false, false},
+    [FLAT_ONCE_C4] = {"flat_once_c4", 4, TB_FLAT_ONCE_THREADS, TB_FLAT_ONCE_BYTES, true, false},
+    [FLAT_ONCE_C8] = {"flat_once_c8", 8, TB_FLAT_ONCE_THREADS, TB_FLAT_ONCE_BYTES, true, false},
+    [FLAT_ONCE_C16] = {"flat_once_c16", 16, TB_FLAT_ONCE_THREADS, TB_FLAT_ONCE_BYTES, true, false},
     [FLAT_PIPE_C2] = {"flat_pipe_c2", 2, PIPE_THREADS(2), TB_PIPE_C2_BYTES, true, false},
     [FLAT_PIPE_C4] = {"flat_pipe_c4", 4, PIPE_THREADS(4), TB_PIPE_C4_BYTES, true, false},
     [FLAT_PIPE_C8] = {"flat_pipe_c8", 8, PIPE_THREADS(8), TB_PIPE_C8_BYTES, true, false},
@@ -46,30 +62,31 @@ static const char *const fast_names[FAST_KERNELS][3] = {
     [C1_512] = TB_NAMES("stream_c1_512"),        [C1_256] = TB_NAMES("stream_c1_256"),
     [C2_512] = TB_NAMES("stream_c2_512"),        [C4_256] = TB_NAMES("stream_c4_256"),
     [C4_512] = TB_NAMES("stream_c4_512"),        [C8_256] = TB_NAMES("stream_c8_256"),
-    [C16_256] = TB_NAMES("stream_c16_256"),      [FLAT_C1] = TB_NAMES("flat_c1_512"),
-    [FLAT_C8] = TB_NAMES("flat_c8_256"),         [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"),
+    [C16_256] = TB_NAMES("stream_c16_256"),      [GREEDY_C1] = TB_NAMES("greedy_c1"),
+    [GREEDY_C2] = TB_NAMES("greedy_c2"),         [GREEDY_C4] = TB_NAMES("greedy_c4"),
+    [GREEDY_C8] = TB_NAMES("greedy_c8"),         [GREEDY_C16] = TB_NAMES("greedy_c16"),
+    [FLAT_C1] = TB_NAMES("flat_c1_512"),         [FLAT_C8] = TB_NAMES("flat_c8_256"),
+    [FLAT_ONCE_C4] = TB_NAMES("flat_once_c4"),   [FLAT_ONCE_C8] = TB_NAMES("flat_once_c8"),
+    [FLAT_ONCE_C16] = TB_NAMES("flat_once_c16"), [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"),
     [FLAT_PIPE_C4] = TB_NAMES("flat_pipe_c4"),   [FLAT_PIPE_C8] = TB_NAMES("flat_pipe_c8"),
     [FLAT_PIPE_C16] = TB_NAMES("flat_pipe_c16"),
 };
 
 tb_chain_kind tb_read_chain(const tombola_call *call)
 {
-    tb_chain_kind chain = {true, false, true};
+    tb_chain_kind chain = {true, false, true, false};
     int temperatures = 0, top_ps = 0;
-    bool greedy = false;
     for (int32_t i = 0; i < call->step_count; i++) {
         int32_t kind = call->steps[i].kind;
         if (kind == TOMBOLA_TEMPERATURE) {
             if (chain.filtered || temperatures++) chain.served = false;
-            if (!call->steps[i].value_per_slot && call->steps[i].value == 0.0f) greedy = true;
+            if (!call->steps[i].value_per_slot && call->steps[i].value == 0.0f) chain.greedy = true;
             continue;
         }
         chain.filtered = true;
         if (kind != TOMBOLA_MIN_P) chain.only_min_p = false;
         if ((kind == TOMBOLA_TOP_P || kind == TOMBOLA_TOP_K_TOP_P) && top_ps++) chain.served = false;
     }
-    /* T = 0 for all rows keeps one token, for which one look at a row is enough. */
-    if (greedy && !call->total_mass) chain.filtered = true, chain.only_min_p = false;
     return chain;
 }
 
@@ -149,7 +166,7 @@ bool tb_fast_fits(const tb_cuda_device *device, const tb_fast_kernel *kernel, co
     if (kernel->blocks > 1 && device->major < 9) return false;
     if (kernel->blocks > 8 && device->major >= 12)
         return false; /* clusters of 16 are a data centre device's */
-    if (call->entropy && (kernel == &fast_kernels[FLAT_C1] || kernel == &fast_kernels[FLAT_C8]))
+    if (call->entropy && kernel >= &fast_kernels[FLAT_C1] && kernel < &fast_kernels[FLAT_PIPE_C2])
         return false; /* which only the pipe sums, of the flat kernels */
     if (kernel == &fast_kernels[FLAT_C1] && call->vocab_size > 1 << 20) return false;
     /* of its blocks, which four of a multiprocessor are to be, smaller ones have room for one */
@@ -228,6 +245,47 @@ static bool flat_suits_min_p(const tb_cuda_device *device, const tombola_call *c
     return call->rows <= device->multiprocessors / 8 || choose_flat_pipe(device, call);
 }
 
+/* Whether one of the greedy kernels does. */
+static bool greedy_serves(const tombola_call *call, const tb_chain_kind *chain)
+{
+    return chain->greedy && !call->ranks;
+}
+
+/* As many blocks a row as let all rows be read at the same time, two blocks a multiprocessor, and have enough
+ * of a row each (measured on 132 multiprocessors). */
+static int choose_greedy(const tb_cuda_device *device, const tombola_call *call)
+{
+    const int64_t rows = call->rows, sms = device->multiprocessors, vectors = tb_vectors_of(call);
+    int order[5], n = 0;
+    if (rows <= sms / 16 - 1 && vectors >= 16 * 256) order[n++] = GREEDY_C16;
+    if (rows <= sms * 3 / 16 && vectors >= 8 * 256) order[n++] = GREEDY_C8;
+    if (rows <= sms / 2 - 6 && vectors >= 4 * 128) order[n++] = GREEDY_C4;
+    if (rows <= sms && vectors >= 2 * 1024) order[n++] = GREEDY_C2;
+    order[n++] = GREEDY_C1;
+    for (int i = 0; i < n; i++)
+        if (tb_fast_fits(device, &fast_kernels[order[i]], call)) return order[i];
+    return FAST_KERNELS;
+}
+
+/* Few rows, a cluster each, all at the same time: the kernels without a pipe, if a block has not too much of
+ * a row to weigh (measured on 132 multiprocessors). */
+static int add_flat_once(const tb_cuda_device *device, const tombola_call *call, int *order)
+{
+    static const int kernels[] = {FLAT_ONCE_C16, FLAT_ONCE_C8, FLAT_ONCE_C4};
+    int n = 0;
+    for (int i = 0; i < 3; i++) {
+        const tb_fast_kernel *kernel = &fast_kernels[kernels[i]];
+        const bool last = kernels[i] == FLAT_ONCE_C4, /* two of whose blocks a multiprocessor may have */
+            two = last && call->vocab_size <= 65536 &&
+                  2 * (int64_t)fast_shared(device, kernel, call) + 1024 <= device->shared_bytes;
+        if ((last || tb_vectors_of(call) >= kernel->blocks * 256) &&
+            call->rows <= tb_pipe_clusters(device, kernel) * (two ? 2 : 1) &&
+            (kernel->blocks == 16 || call->vocab_size <= (int64_t)kernel->blocks * 40960))
+            order[n++] = kernels[i];
+    }
+    return n;
+}
+
 /* The kernel for a batch: many blocks a row where rows are few; enough of a row for each block. The numbers
  * of rows are measured on 132 multiprocessors. */
 static int choose_fast(const tb_cuda_device *device, const tombola_call *call, bool filtered)
@@ -237,8 +295,9 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
     if (filtered) {
         if (rows <= sms / 16 - 1 && vectors >= 16 * 1024) order[n++] = C16_256;
         if (rows <= sms / 8 - 1 && vectors >= 8 * 1024) order[n++] = C8_256;
-        if (rows <= sms / 5 && vectors >= 12 * 1024) order[n++] = C4_512;
-        if (rows * 4 <= sms * 5 / 4 && vectors >= 4 * 1024) order[n++] = C4_256;
+        /* clusters of 4 that are resident: 30, and of blocks of which a multiprocessor has two, 60 */
+        if (rows <= sms / 4 - 3 && vectors >= 12 * 1024) order[n++] = C4_512;
+        if (rows <= 2 * (sms / 4 - 3) && vectors >= 4 * 1024) order[n++] = C4_256;
         if (rows * 2 <= sms && vectors >= 2 * 2048) order[n++] = C2_512;
         /* long rows: two blocks a multiprocessor, which read in turns where there are more rows */
         const bool two = vectors > 20 * 1024 || vectors <= 512 || (vectors > 4 * 1024 && rows <= 2 * sms);
@@ -246,6 +305,7 @@ static int choose_fast(const tb_cuda_device *device, const tombola_call *call, b
         order[n++] = C1_512;
     } else {
         const tb_fast_kernel *pipe = choose_flat_pipe(device, call);
+        n = add_flat_once(device, call, order);
         /* short rows: a block for each, of as many as fit */
         if (vectors <= 8 * 256 + 1 && rows <= 2 * sms && (vectors < 8 * 256 || rows >= sms * 3 / 4))
             order[n++] = FLAT_C1;
@@ -265,16 +325,19 @@ bool tb_add_fast(tb_cuda_plan *plan, const tb_cuda_device *device, const tombola
     tb_chain_kind chain = tb_read_chain(call);
     if (!fast_serves(call, &chain)) return false;
     int choice = FAST_KERNELS;
-    const bool flat = flat_serves(call, &chain), stream = !only_flat && !call->total_mass;
+    const bool flat = flat_serves(call, &chain), stream = !only_flat && !call->total_mass,
+               greedy = !only_flat && greedy_serves(call, &chain);
     if (!forced) {
-        if (flat && (!chain.filtered || flat_suits_min_p(device, call)))
+        if (greedy) choice = choose_greedy(device, call);
+        if (choice == FAST_KERNELS && flat && (!chain.filtered || flat_suits_min_p(device, call)))
             choice = choose_fast(device, call, false);
         if (choice == FAST_KERNELS && stream) choice = choose_fast(device, call, true);
     } else {
         for (int i = 0; i < FAST_KERNELS; i++)
             if (!strcmp(forced, fast_kernels[i].name) && tb_fast_fits(device, &fast_kernels[i], call))
                 choice = i;
-        if (choice < FLAT_C1 && !stream) return false;
+        if (choice < GREEDY_C1 && !stream) return false;
+        if (choice >= GREEDY_C1 && choice < FLAT_C1 && !greedy) return false;
         if (choice >= FLAT_C1 && choice < FAST_KERNELS && !flat) return false;
     }
     if (choice == FAST_KERNELS) return false;

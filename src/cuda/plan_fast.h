@@ -22,6 +22,7 @@ typedef struct tb_fast_kernel {
 /* What a chain asks of the fast kernels. */
 typedef struct tb_chain_kind {
     bool served, filtered, only_min_p;
+    bool greedy; /* a temperature of 0, for all rows */
 } tb_chain_kind;
 
 tb_chain_kind tb_read_chain(const tombola_call *call);

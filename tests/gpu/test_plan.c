@@ -1,6 +1,5 @@
 /*
- * The choice of kernels (src/cuda/plan.c) without a GPU: what holds for every plan, over devices and shapes,
- * and the choices that docs/gpu.md names for an H200.
+ * The choice of kernels (src/cuda/plan.c) without a GPU: what holds for every plan, over devices and shapes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,18 +21,6 @@ static const tb_cuda_device devices[] = {
     {12, 0, 170, 101376, 64, 96 << 20}, /* RTX 5090 */
 };
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
-
-/* A shape for which all kernels were measured on an H200, and the one to be chosen. */
-typedef struct measured {
-    int64_t rows, vocab_size;
-    int dtype;
-    const char *kernel;
-} measured;
-
-static tombola_call call_measured(const measured *choice, const tombola_step *steps, int count)
-{
-    return call_of(choice->rows, choice->vocab_size, choice->dtype, steps, count);
-}
 
 static void check_plan(const tb_cuda_device *device, const tombola_call *call, const tb_cuda_plan *plan)
 {
@@ -236,88 +223,20 @@ static void flat_rows(void **state)
         }
 }
 
-/* The flat kernel that was the fastest, or within some per cent of it, where all were measured. */
-static void flat_kernels_as_measured(void **state)
-{
-    (void)state;
-    static const measured choices[] = {
-        {1, 128256, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
-        {8, 128256, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
-        {16, 128256, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
-        {32, 128256, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
-        {48, 128256, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
-        {128, 128256, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
-        {512, 128256, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
-        {1, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c16_bf16"},
-        {8, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c8_bf16"},
-        {32, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c8_bf16"},
-        {64, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
-        {512, 128256, TOMBOLA_BF16, "tombola_flat_pipe_c4_bf16"},
-        {8, 32000, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
-        {32, 32000, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
-        {32, 32000, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
-        {64, 32000, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
-        {512, 32000, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
-        {512, 32000, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
-        {8, 16384, TOMBOLA_F32, "tombola_flat_pipe_c8_f32"},
-        {16, 24000, TOMBOLA_BF16, "tombola_flat_pipe_c4_bf16"},
-        {34, 16384, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
-        {256, 16384, TOMBOLA_BF16, "tombola_flat_c1_512_bf16"},
-        {256, 16384, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
-        {512, 16384, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
-        {128, 24000, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
-        {34, 8192, TOMBOLA_BF16, "tombola_flat_c1_512_bf16"},
-        {256, 4000, TOMBOLA_BF16, "tombola_flat_c1_512_bf16"},
-        {512, 4000, TOMBOLA_F32, "tombola_flat_pipe_c2_f32"},
-        {512, 1000, TOMBOLA_BF16, "tombola_flat_pipe_c2_bf16"},
-        {1, 262144, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
-        {512, 262144, TOMBOLA_F32, "tombola_flat_pipe_c16_f32"},
-        {32, 262144, TOMBOLA_BF16, "tombola_flat_pipe_c16_bf16"},
-        {512, 262144, TOMBOLA_BF16, "tombola_flat_pipe_c8_bf16"},
-    };
-    for (int i = 0; i < COUNT(choices); i++) {
-        tombola_call call = call_measured(&choices[i], NULL, 0);
-        assert_string_equal(picked(&call), choices[i].kernel);
-    }
-}
-
-/* min_p alone: a pipe wherever it has room, for streaming takes twice as long on rows that keep many tokens.
- */
-static void min_p_as_measured(void **state)
-{
-    (void)state;
-    static const tombola_step min_p = {.kind = TOMBOLA_MIN_P, .value = 0.05f};
-    static const struct {
-        int64_t rows, vocab_size;
-        int dtype;
-        bool pipe;
-    } choices[] = {
-        {1, 128256, TOMBOLA_F32, true},   {32, 128256, TOMBOLA_F32, true},
-        {512, 128256, TOMBOLA_F32, true}, {34, 128256, TOMBOLA_BF16, true},
-        {512, 128256, TOMBOLA_F16, true}, {512, 128256, TOMBOLA_BF16, true},
-        {512, 32000, TOMBOLA_F32, true},  {512, 32000, TOMBOLA_BF16, true},
-        {64, 262144, TOMBOLA_F32, true},  {512, 262144, TOMBOLA_BF16, true},
-        {512, 16384, TOMBOLA_BF16, true}, {512, 4000, TOMBOLA_F32, true},
-        {512, 900, TOMBOLA_BF16, false},  {64, 1 << 20, TOMBOLA_F32, false},
-    };
-    for (int i = 0; i < COUNT(choices); i++) {
-        tombola_call call = call_of(choices[i].rows, choices[i].vocab_size, choices[i].dtype, &min_p, 1);
-        const char *kernel = tb_cuda_choose(&h200, &call, NULL).launch[0].kernel;
-        assert_int_equal(strncmp(kernel, choices[i].pipe ? "tombola_flat_pipe" : "tombola_stream", 14), 0);
-    }
-}
-
 /* Every variant that tests force runs under its own name, or says that it does not do the call. */
 static void variants_run_under_their_names(void **state)
 {
     (void)state;
-    static const tombola_step top_k = {.kind = TOMBOLA_TOP_K, .k = 50};
+    static const tombola_step top_k = {.kind = TOMBOLA_TOP_K, .k = 50},
+                              greedy = {.kind = TOMBOLA_TEMPERATURE};
     for (int d = 0; d < COUNT(devices); d++)
         for (int v = 0; tb_cuda_variants[v]; v++) {
             const char *name = tb_cuda_variants[v];
             bool ran = false;
-            for (int sort = 0; sort < 6; sort++) { /* filtered or not: a token, the whole row, by rejection */
-                tombola_call call = call_of(8, 32000, TOMBOLA_F32, &top_k, sort % 2);
+            /* filtered or not: a token, the whole row, by rejection; greedy */
+            for (int sort = 0; sort < 7; sort++) {
+                tombola_call call =
+                    call_of(8, 32000, TOMBOLA_F32, sort == 6 ? &greedy : &top_k, sort % 2 || sort == 6);
                 if (sort / 2 == 1) call.tokens = NULL, call.probabilities = float_output;
                 if (sort / 2 == 2) call.method = TOMBOLA_DUAL_PIVOT;
                 tb_cuda_plan plan = tb_cuda_choose(&devices[d], &call, name);
@@ -416,41 +335,6 @@ static void softmax_of_many_rows(void **state)
     assert_null(strstr(tb_cuda_choose(&h200, &call, NULL).launch[0].kernel, "pipe"));
 }
 
-/* The one that was the fastest, or within a tenth of it, where all were measured. */
-static void softmax_kernels_as_measured(void **state)
-{
-    (void)state;
-    static const measured choices[] = {
-        {1, 128256, TOMBOLA_F32, "tombola_whole_once_f32"},
-        {14, 128256, TOMBOLA_F32, "tombola_whole_once_f32"},
-        {15, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
-        {24, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
-        {64, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
-        {128, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
-        {512, 128256, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
-        {1, 128256, TOMBOLA_BF16, "tombola_whole_once_bf16"},
-        {8, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
-        {512, 128256, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
-        {512, 2048, TOMBOLA_F32, "tombola_whole_f32"},
-        {32, 8192, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
-        {512, 8192, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
-        {512, 8192, TOMBOLA_BF16, "tombola_whole_bf16"},
-        {1, 32000, TOMBOLA_F32, "tombola_whole_once_f32"},
-        {8, 32000, TOMBOLA_F32, "tombola_whole_pipe_c8_f32"},
-        {512, 32000, TOMBOLA_F32, "tombola_whole_pipe_c2_f32"},
-        {512, 50257, TOMBOLA_BF16, "tombola_whole_pipe_c4_bf16"},
-        {512, 151936, TOMBOLA_F32, "tombola_whole_pipe_c16_f32"},
-        {128, 151936, TOMBOLA_BF16, "tombola_whole_pipe_c8_bf16"},
-        {256, 262144, TOMBOLA_F32, "tombola_whole_pipe_c16_f32"},
-        {256, 262144, TOMBOLA_BF16, "tombola_whole_pipe_c16_bf16"},
-    };
-    for (int i = 0; i < COUNT(choices); i++) {
-        tombola_call call = call_measured(&choices[i], NULL, 0);
-        call.tokens = NULL, call.probabilities = float_output;
-        assert_string_equal(picked(&call), choices[i].kernel);
-    }
-}
-
 /* Few kept tokens of many rows: one block a row, with the more threads the fewer rows. */
 static void lists_of_many_rows(void **state)
 {
@@ -499,38 +383,6 @@ static void lists_of_many_rows(void **state)
     assert_string_equal(picked(&call), "tombola_generic");
 }
 
-/* The pipelined kernel for few kept tokens that was the fastest, or within some per cent of it, where all
- * were measured. */
-static void few_kernels_as_measured(void **state)
-{
-    (void)state;
-    static const tombola_step top_k = {.kind = TOMBOLA_TOP_K, .k = 50};
-    static const measured choices[] = {
-        {1, 128256, TOMBOLA_F32, "tombola_few_pipe_c8_f32"},
-        {128, 128256, TOMBOLA_F32, "tombola_few_pipe_c8_f32"},
-        {512, 128256, TOMBOLA_F32, "tombola_few_pipe_c8_f32"},
-        {8, 128256, TOMBOLA_BF16, "tombola_few_pipe_c8_bf16"},
-        {16, 128256, TOMBOLA_BF16, "tombola_few_pipe_c4_bf16"},
-        {512, 128256, TOMBOLA_BF16, "tombola_few_pipe_c4_bf16"},
-        {8, 32000, TOMBOLA_F32, "tombola_few_pipe_c4_f32"},
-        {32, 32000, TOMBOLA_F32, "tombola_few_pipe_c2_f32"},
-        {512, 32000, TOMBOLA_F32, "tombola_few_pipe_c2_f32"},
-        {512, 16384, TOMBOLA_F32, "tombola_few_pipe_c2_f32"},
-        {64, 65536, TOMBOLA_F32, "tombola_few_pipe_c2_f32"},
-        {512, 65536, TOMBOLA_F32, "tombola_few_pipe_c4_f32"},
-        {512, 151936, TOMBOLA_F32, "tombola_few_pipe_c8_f32"},
-        {512, 262144, TOMBOLA_F32, "tombola_pick_f32"}, /* no room for two rows */
-        {512, 8192, TOMBOLA_F32, "tombola_generic"},
-    };
-    for (int i = 0; i < COUNT(choices); i++) {
-        tombola_call call = call_measured(&choices[i], &top_k, 1);
-        call.tokens = NULL, call.masked_logits = float_output;
-        assert_string_equal(picked(&call), choices[i].kernel);
-        call.kept_ids = int_output, call.kept_capacity = 64; /* it has no ids */
-        assert_null(strstr(picked(&call), "few_pipe"));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -543,12 +395,8 @@ int main(void)
         cmocka_unit_test(variants_run_under_their_names),
         cmocka_unit_test(whole_rows),
         cmocka_unit_test(softmax_of_many_rows),
-        cmocka_unit_test(softmax_kernels_as_measured),
         cmocka_unit_test(flat_rows),
-        cmocka_unit_test(flat_kernels_as_measured),
-        cmocka_unit_test(min_p_as_measured),
         cmocka_unit_test(lists_of_many_rows),
-        cmocka_unit_test(few_kernels_as_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

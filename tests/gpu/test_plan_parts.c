@@ -56,7 +56,7 @@ static void calls_in_parts(void **state)
     call.offsets = long_output, call.advance_offsets = 1;
     tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);
     static const char *const kernels[] = {"tombola_stream_c16_256_f32", "tombola_stream_c16_256_f32",
-                                          "tombola_flat_pipe_c16_f32", "tombola_kept_rows",
+                                          "tombola_flat_once_c16_f32", "tombola_kept_rows",
                                           "tombola_advance"};
     assert_int_equal(plan.launch_count, 5);
     for (int i = 0; i < plan.launch_count; i++) assert_string_equal(plan.launch[i].kernel, kernels[i]);
@@ -128,7 +128,7 @@ static void entropy_with_the_draw(void **state)
 {
     (void)state;
     static const tombola_step steps[] = {{.kind = TOMBOLA_TOP_P, .value = 0.9f}};
-    tombola_call call = call_of(4, 128256, TOMBOLA_F32, steps, 0);
+    tombola_call call = call_of(40, 128256, TOMBOLA_F32, steps, 0);
     const tb_cuda_plan alone = tb_cuda_choose(&h200, &call, NULL);
     call.entropy = float_output;
     tb_cuda_plan plan = tb_cuda_choose(&h200, &call, NULL);

@@ -83,6 +83,39 @@ template <int dtype> TB_DEV uint4 tb_load_any(const tb_fast_slice &s, uint32_t v
     return tb_load_edge<dtype>(at, vector * tb_fast_vector<dtype>::width - s.shift, s.length);
 }
 
+/* By a warp: the weights of a vector a lane, as digits without their biases; the lane's mass. */
+template <int dtype, int width>
+TB_DEV uint64_t tb_weigh_vector(const uint4 &v, float maximum, float scale, float least_t, bool equal,
+                                float least, uint32_t (&high)[width], uint32_t (&low)[width])
+{
+    uint32_t h = 0, l = 0;
+#pragma unroll
+    for (int e = 0; e < width; e++) {
+        tb_weigh_element(tb_element<dtype>(v, e), maximum, scale, least_t, equal, least, &high[e], &low[e]);
+        h += high[e] -= TB_HIGH_BIAS;
+        l += low[e] -= TB_LOW_BIAS;
+    }
+    return tb_join(h, l);
+}
+
+/* By a warp whose lanes' masses are `own`: the element at a position of the mass of all, and its value; -1 in
+ * all lanes but its own. */
+template <int dtype, int width>
+TB_DEV int tb_element_at(uint64_t position, const uint4 &v, uint64_t own, const uint32_t (&high)[width],
+                         const uint32_t (&low)[width], float *value)
+{
+    uint64_t from = tb_warp_scan64(own) - own;
+    if (from > position || position - from >= own) return -1;
+    int at = 0;
+    *value = tb_element<dtype>(v, 0);
+#pragma unroll
+    for (int e = 1; e < width; e++) {
+        from += tb_join(high[e - 1], low[e - 1]); /* up to element e */
+        if (from <= position) at = e, *value = tb_element<dtype>(v, e);
+    }
+    return at;
+}
+
 /* The block's word to every block of the row, by its first warp; then all wait until all have come. */
 template <int C> TB_DEV void tb_exchange(void *all, uint4 word, uint64_t *box, uint32_t parity)
 {
@@ -323,18 +356,10 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
         uint32_t vector = chunk + j * 32 + lane;
         return vector < chunk_end ? tb_load_any<dtype>(slice, vector) : make_uint4(none, none, none, none);
     };
+    uint32_t h[width], l[width];
     for (int j = warp; j < pieces; j += WARPS) {
-        uint32_t h = 0, l = 0;
-        const uint4 v = piece_vector(j);
-#pragma unroll
-        for (int e = 0; e < width; e++) {
-            uint32_t upper, lower;
-            tb_weigh_element(tb_element<dtype>(v, e), maximum, c, least_t, equal, least, &upper, &lower);
-            h += upper;
-            l += lower;
-        }
-        uint64_t mass =
-            tb_warp_sum64(tb_join(h - TB_HIGH_BIAS * (uint32_t)width, l - TB_LOW_BIAS * (uint32_t)width));
+        const uint64_t mass =
+            tb_warp_sum64(tb_weigh_vector<dtype>(piece_vector(j), maximum, c, least_t, equal, least, h, l));
         if (lane == 0) s.piece[j] = mass;
     }
     __syncthreads();
@@ -349,28 +374,17 @@ TB_DEV void tb_flat_row(const tb_cuda_params &params, int64_t row, uint32_t turn
         int j = __ffs(beyond) - 1;
         position -= __shfl_sync(TB_WHOLE_WARP, upto - mine, j);
         j += j0;
-        uint4 v = piece_vector(j);
-        uint64_t mass[width], all = 0;
-#pragma unroll
-        for (int e = 0; e < width; e++) {
-            uint32_t h, l;
-            tb_weigh_element(tb_element<dtype>(v, e), maximum, c, least_t, equal, least, &h, &l);
-            mass[e] = tb_join(h - TB_HIGH_BIAS, l - TB_LOW_BIAS);
-            all += mass[e];
-        }
-        uint64_t from = tb_warp_scan64(all) - all;
-#pragma unroll
-        for (int e = 0; e < width; e++) {
-            if (from <= position && position - from < mass[e]) {
-                result.token = (int32_t)((chunk + j * 32 + lane) * width + e - slice.shift);
-                result.kept = (int32_t)found;
-                if (!equal) result.t = law_exponent(tb_element<dtype>(v, e), maximum, c);
-                result.mass = total;
-                tb_fast_write(call, row, result);
-                if (call.total_mass) call.total_mass[row] = total;
-            }
-            from += mass[e];
-        }
+        const uint4 v = piece_vector(j);
+        const uint64_t own = tb_weigh_vector<dtype>(v, maximum, c, least_t, equal, least, h, l);
+        float x;
+        const int e = tb_element_at<dtype>(position, v, own, h, l, &x);
+        if (e < 0) return;
+        result.token = (int32_t)((chunk + j * 32 + lane) * width + e - slice.shift);
+        result.kept = (int32_t)found;
+        if (!equal) result.t = law_exponent(x, maximum, c);
+        result.mass = total;
+        tb_fast_write(call, row, result);
+        if (call.total_mass) call.total_mass[row] = total;
         return;
     }
 }

@@ -3,6 +3,7 @@
  * tombola_flat_c<blocks a row>_<threads>_<suffix>. plan.c knows these names.
  */
 #include "fast_flat.cuh"
+#include "fast_flat_once.cuh"
 #include "fast_flat_pipe.cuh"
 #include "../fast_shapes.h"
 
@@ -36,4 +37,16 @@ TB_PIPE_KERNEL(c2, 2, TB_PIPE_C2_BYTES)
 TB_PIPE_KERNEL(c4, 4, TB_PIPE_C4_BYTES)
 TB_PIPE_KERNEL(c8, 8, TB_PIPE_C8_BYTES)
 TB_PIPE_KERNEL(c16, 16, TB_PIPE_C16_BYTES)
+
+#define TB_ONCE_KERNEL(name, blocks)                                                                         \
+    extern "C" __global__ void __launch_bounds__(TB_FLAT_ONCE_THREADS, 2) TB_JOIN(                           \
+        tombola_flat_once_##name##_, TB_KERNEL_SUFFIX)(const __grid_constant__ tb_cuda_params params)        \
+    {                                                                                                        \
+        tb_run_flat_once<TB_KERNEL_DTYPE, blocks>(params);                                                   \
+    }                                                                                                        \
+    static_assert((sizeof(tb_flat_once_shared<blocks>) + 127) / 128 * 128 <= TB_FLAT_ONCE_BYTES, "plan.c");
+
+TB_ONCE_KERNEL(c4, 4)
+TB_ONCE_KERNEL(c8, 8)
+TB_ONCE_KERNEL(c16, 16)
 #endif

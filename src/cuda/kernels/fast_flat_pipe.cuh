@@ -72,22 +72,23 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
                     return kept;
                 };
                 auto every = [](const auto &) { return true; };
+                auto vector = [&](uint32_t j) { return chunk[j * 32]; };
                 if (params.slow_doubles)
-                    mass = sum_chunk<tb_digit_sum>(chunk, groups, filtered, some);
+                    mass = sum_vectors<tb_digit_sum>(vector, groups, filtered, some);
                 else if (most == 1.0f)
-                    mass = sum_chunk<tb_double_sum>(
-                        chunk, groups, [&](float x) { return tb_scaled_exponent(x, maximum, factor); },
+                    mass = sum_vectors<tb_double_sum>(
+                        vector, groups, [&](float x) { return tb_scaled_exponent(x, maximum, factor); },
                         every);
                 else
-                    mass = sum_chunk<tb_double_sum>(chunk, groups, filtered, some);
+                    mass = sum_vectors<tb_double_sum>(vector, groups, filtered, some);
                 if (untested) untested--;
                 /* Where all have, the next rows of the batch mostly are like that. */
                 if (tested && weighed == tested) untested = TB_PIPE_UNTESTED;
             }
             if (row.counted) {
                 const tb_pipe_row &all = s.row[i % TB_PIPE_KNOWN];
-                const uint4 seen = look_slowly(chunk, groups, row.share * mine(), all.slice.shift, all.scale,
-                                               all.least_t, row.kind, maximum);
+                const uint4 seen = look_slowly({chunk, groups, 32, row.share * mine() + lane},
+                                               all.slice.shift, all.scale, all.least_t, row.kind, maximum);
                 mass += (uint64_t)seen.y << 32 | seen.x;
                 kept = tb_warp_sum(seen.z);
                 lowest = tb_warp_min(seen.w);
@@ -109,9 +110,9 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
         if ((i + 1) % TB_PIPE_GROUP == 0 || i + 1 == rows) give_back(i);
     }
 
-    /* `wanted`: whether some vectors are weighed. */
-    template <class Sum, class F, class G>
-    TB_MEMBER uint64_t sum_chunk(const uint4 *chunk, uint32_t groups, F exponent, G wanted)
+    /* Of `count` vectors, number j being vector(j); `wanted`: whether some are weighed. */
+    template <class Sum, class V, class F, class G>
+    static TB_MEMBER uint64_t sum_vectors(V vector, uint32_t count, F exponent, G wanted)
     {
         constexpr int U = dtype == TOMBOLA_F32 ? 4 : 2;
         Sum sum;
@@ -123,16 +124,16 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
         };
         uint32_t j = 0;
 #pragma unroll 1
-        for (; j + U <= groups; j += U) {
+        for (; j + U <= count; j += U) {
             uint4 v[U];
 #pragma unroll
-            for (int k = 0; k < U; k++) v[k] = chunk[(j + k) * 32];
+            for (int k = 0; k < U; k++) v[k] = vector(j + k);
             if (!wanted(v)) continue;
 #pragma unroll
             for (int k = 0; k < U; k++) sum_vector(v[k]);
         }
 #pragma unroll 1
-        for (; j < groups; j++) sum_vector(chunk[j * 32]);
+        for (; j < count; j++) sum_vector(vector(j));
         return sum.total();
     }
 
@@ -239,23 +240,28 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
                 law_entropy({ends & 0xffffffffu, (others >> 12) + (ends >> 32)}, drawn.total);
     }
 
+    /* Vectors of a lane, `step` apart; the row's numbers begin with `first`. */
+    typedef struct lane_part {
+        const uint4 *at;
+        uint32_t count, step, first;
+    } lane_part;
+
     /* Rows that are not the usual ones, and the number of kept tokens: mass (low, high; 0 where it was found
      * already), kept tokens, lowest index of the maximum. */
-    static __device__ __noinline__ uint4 look_slowly(const uint4 *chunk, uint32_t groups, uint32_t first,
-                                                     uint32_t shift, float scale, float least_t,
-                                                     tb_pipe_kind kind, float maximum)
+    static __device__ __noinline__ uint4 look_slowly(const lane_part &part, uint32_t shift, float scale,
+                                                     float least_t, tb_pipe_kind kind, float maximum)
     {
         const bool infinite = maximum == LAW_INF, weighs = kind == TB_PIPE_USUAL && scale < TB_LEAST_SCALE;
         uint32_t n = 0, lowest = 0xffffffffu;
         uint64_t sum = 0;
 #pragma unroll 1
-        for (uint32_t j = 0; j < groups; j++) {
-            const uint4 v = chunk[j * 32];
+        for (uint32_t j = 0; j < part.count; j++) {
+            const uint32_t i = j * part.step;
+            const uint4 v = part.at[i];
 #pragma unroll
             for (uint32_t e = 0; e < width; e++) {
                 const float x = tb_element<dtype>(v, (int)e);
-                if (x == maximum)
-                    lowest = min(lowest, (first + j * 32 + (threadIdx.x & 31)) * width + e - shift);
+                if (x == maximum) lowest = min(lowest, (part.first + i) * width + e - shift);
                 if (kind == TB_PIPE_EQUAL) {
                     n += infinite ? x == maximum : x >= TB_LEAST;
                 } else {
@@ -398,15 +404,7 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
 #pragma unroll 1
         for (;;) {
             v = next, next = after, after = load(j + 2 * step);
-            uint32_t high = 0, low = 0;
-#pragma unroll
-            for (int e = 0; e < (int)width; e++) {
-                tb_weigh_element(tb_element<dtype>(v, e), maximum, row.scale, row.least_t, drawn.equal, least,
-                                 &h[e], &l[e]);
-                high += h[e] -= TB_HIGH_BIAS;
-                low += l[e] -= TB_LOW_BIAS;
-            }
-            own = tb_join(high, low);
+            own = tb_weigh_vector<dtype>(v, maximum, row.scale, row.least_t, drawn.equal, least, h, l);
             const uint64_t all = tb_warp_sum54(own);
             if (!together) {
                 if (position < all) break;
@@ -429,15 +427,9 @@ template <int dtype, int C> struct tb_pipe : tb_pipe_rows<dtype, C, tb_pipe_shar
             if (who == j) break;
             j = who, next = load(j), together = false;
         }
-        uint64_t from = tb_warp_scan64(own) - own;
-        if (from > position || position - from >= own) return;
-        float x = tb_element<dtype>(v, 0);
-        int e = 0;
-#pragma unroll
-        for (int i = 1; i < (int)width; i++) {
-            from += tb_join(h[i - 1], l[i - 1]); /* up to element i */
-            if (from <= position) e = i, x = tb_element<dtype>(v, i);
-        }
+        float x;
+        const int e = tb_element_at<dtype>(position, v, own, h, l, &x);
+        if (e < 0) return;
         const tb_fast_result result = {
             (int32_t)((first + j * 32 + lane) * width + e - slice.shift), drawn.kept, 0, drawn.status,
             drawn.equal ? 0.0f : law_exponent(x, maximum, row.scale),     drawn.total};

@@ -26,6 +26,32 @@ typedef struct __align__(16) tb_pipe_row
 }
 tb_pipe_row;
 
+/* By one warp, of a row alone: its chain, a temperature and min_ps. */
+TB_DEV void tb_row_chain(const tb_cuda_params &params, bool located, int64_t slot, tb_pipe_row *out)
+{
+    tb_pipe_row row = {};
+    row.bad = !located || slot < 0;
+    law_temper temper = {LAW_SCALED, LAW_LOG2E};
+    uint64_t w = 0;
+    for (int j = 0; j < params.call.step_count; j++) {
+        const tombola_step &step = params.steps[j];
+        const float value = !step.value_per_slot ? step.value : row.bad ? 1.0f : step.value_per_slot[slot];
+        if (law_isnan(value) || (step.kind == TOMBOLA_TEMPERATURE && value < 0.0f)) {
+            row.bad = true;
+        } else if (step.kind == TOMBOLA_TEMPERATURE) {
+            temper = law_temperature(value);
+        } else if (value > 0.0f) {
+            const uint64_t least = law_min_p_weight(value, LAW_ONE);
+            w = least > w ? least : w;
+        }
+    }
+    row.scale = temper.mode == LAW_SCALED ? temper.scale : 1.0f;
+    row.least_t = w ? tb_least_exponent(w) : -64.0f;
+    row.greedy = temper.mode == LAW_GREEDY;
+    row.flat = temper.mode == LAW_FLAT;
+    if (tb_lane() == 0) *out = row;
+}
+
 /* What a row's tokens weigh. */
 typedef enum tb_pipe_kind {
     TB_PIPE_VOID,   /* nothing is drawn */

@@ -24,32 +24,6 @@ typedef struct tb_once_shared {
     tb_pipe_row row; /* its chain */
 } tb_once_shared;
 
-/* By one warp: a temperature and min_ps. */
-TB_DEV void tb_once_chain(const tb_cuda_params &params, bool located, int64_t slot, tb_pipe_row *out)
-{
-    tb_pipe_row row = {};
-    row.bad = !located || slot < 0;
-    law_temper temper = {LAW_SCALED, LAW_LOG2E};
-    uint64_t w = 0;
-    for (int j = 0; j < params.call.step_count; j++) {
-        const tombola_step &step = params.steps[j];
-        const float value = !step.value_per_slot ? step.value : row.bad ? 1.0f : step.value_per_slot[slot];
-        if (law_isnan(value) || (step.kind == TOMBOLA_TEMPERATURE && value < 0.0f)) {
-            row.bad = true;
-        } else if (step.kind == TOMBOLA_TEMPERATURE) {
-            temper = law_temperature(value);
-        } else if (value > 0.0f) {
-            const uint64_t least = law_min_p_weight(value, LAW_ONE);
-            w = least > w ? least : w;
-        }
-    }
-    row.scale = temper.mode == LAW_SCALED ? temper.scale : 1.0f;
-    row.least_t = w ? tb_least_exponent(w) : -64.0f;
-    row.greedy = temper.mode == LAW_GREEDY;
-    row.flat = temper.mode == LAW_FLAT;
-    if (tb_lane() == 0) *out = row;
-}
-
 /* What a thread has of the row; all its loops are unrolled (a loop that moves vectors on: 5.5 for 4.8 us). */
 template <int dtype> struct tb_once {
     static constexpr int width = tb_fast_vector<dtype>::width, U = TB_WHOLE_ONCE_WEIGHTS / width;
@@ -159,7 +133,7 @@ template <int dtype> TB_DEV void tb_run_once(const tb_cuda_params &params)
     tb_load_tile<dtype, TB_WHOLE_ONCE_THREADS, U>(slice, slice.first, mine.v);
     if (warp == WARPS - 1) {
         const int64_t slot = tb_gpu_slot(call, index);
-        tb_once_chain(params, located, slot, &s.row);
+        tb_row_chain(params, located, slot, &s.row);
         if (rank == 0 && lane == 0) tb_fast_advance(params, index, slot);
     }
 #pragma unroll
