@@ -29,7 +29,7 @@ TB_DEV float tb_mean_exponent(float n, double estimate)
     return fmaxf(0.0f, __log2f(n) + 40.0f - __log2f(fmaxf((float)estimate, 1.0f))) + 0.01f;
 }
 
-/* 2^(r - m * c), r the reference exponent of m, to 2^-32: y^9 / 9! < 2^-33 for |y| <= 0.51 ln2. */
+/* 2^(r - m * c), r the reference exponent of m, to 2^-31: y^9 / 9! is less for |y| <= 0.51 ln2. */
 TB_DEV double tb_reference_factor(float m, float c, float r)
 {
     const double y = ((double)r - (double)m * (double)c) * 0.69314718055994531;
