@@ -45,7 +45,7 @@ TB_DEV bool tb_has_bad_step(const tb_cuda_params &params, bool located, int64_t 
     return __any_sync(TB_WHOLE_WARP, bad);
 }
 
-/* By one warp: the outputs. */
+/* By one thread: the outputs; kept_ids but for the first are written before. */
 TB_DEV void tb_write_greedy(const tombola_call &call, int64_t row, const tb_greedy_word &word, bool bad)
 {
     const bool empty = bad || word.key < TB_KEY_LEAST_LOGIT;
@@ -55,11 +55,7 @@ TB_DEV void tb_write_greedy(const tombola_call &call, int64_t row, const tb_gree
                                                          : word.status;
     const int32_t token = empty ? -1 : (int32_t)word.index;
     const tb_fast_result result = {token, empty ? 0 : 1, 0, status, 0.0f, empty ? 0 : LAW_ONE};
-    if (call.kept_ids)
-#pragma unroll 1
-        for (int64_t i = tb_lane(); i < call.kept_capacity; i += 32)
-            call.kept_ids[row * call.kept_capacity + i] = i ? -1 : token;
-    if (tb_lane()) return;
+    if (call.kept_ids && call.kept_capacity > 0) call.kept_ids[row * call.kept_capacity] = token;
     tb_fast_write(call, row, result);
     if (call.total_mass) call.total_mass[row] = result.mass;
     if (call.entropy && !empty) call.entropy[row] = 0.0f;
@@ -135,6 +131,10 @@ template <int dtype, int C, int NT> TB_DEV void tb_run_greedy(const tb_cuda_para
     __syncwarp();
     tb_cluster_wait<C>(); /* all blocks run */
     __syncthreads();
+    if (rank == 0 && call.kept_ids) /* one at most */
+#pragma unroll 1
+        for (int64_t i = 1 + threadIdx.x; i < call.kept_capacity; i += NT)
+            call.kept_ids[row * call.kept_capacity + i] = -1;
     if (warp) return;
     word = tb_greatest_word(s.warp, WARPS);
     if (C > 1) {
@@ -144,7 +144,7 @@ template <int dtype, int C, int NT> TB_DEV void tb_run_greedy(const tb_cuda_para
         tb_mail_await(&s.mail);
         word = tb_greatest_word(s.block, C);
     }
-    tb_write_greedy(call, row, word, s.bad);
+    if (lane == 0) tb_write_greedy(call, row, word, s.bad);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The rows of the pipe for few kept tokens (few_pipe.cuh) that its lists have no room for: with many equal
- * values, sorted, or without a small k. The cut is found by histograms of the blocks' shares, from bins of
+ * values, or sorted. The cut is found by histograms of the blocks' shares, from bins of
  * all keys that it may be to bins of one.
  */
 #ifndef TB_CUDA_FEW_PIPE_SEARCH_CUH
