@@ -4,7 +4,8 @@
 # Python package's suites, which pytest-xdist makes several times shorter.
 #
 #     scripts/gpu_test.sh                      everything
-#     scripts/gpu_test.sh SUITE ...            some suites only; no receipt is written
+#     scripts/gpu_test.sh SUITE ...            some suites only ("sanitizers": all tools), in place of those that
+#                                              the receipt has, if it is of the same sources
 #     scripts/gpu_test.sh --pending "reason"   no GPU at hand: a receipt that says so
 #
 # GPU_TEST_BUILD names the build folder, build/gpu otherwise. Logs and results are left there.
@@ -167,29 +168,36 @@ racecheck_variant() {
     local cases=$1 rows=9 code=0
     case $2 in
     generic_c4 | generic_c8 | generic_c16) rows=1 ;;
-    flat_* | pick_* | rejection) cases=$((4 * cases)) ;; # they serve one in eight
+    flat_* | greedy_* | pick_* | rejection) cases=$((4 * cases)) ;; # they serve one in eight
     esac
     sanitize racecheck "$cases" --only "$2" --rows "$rows" --seconds "$racecheck_seconds" --apart 1 \
         >"$build/racecheck.$2.log" 2>&1 || code=$?
     echo "$code $2" >"$build/racecheck.$2.code"
 }
 
+run_sanitizers() {
+    local -A cases=([memcheck]=40 [racecheck]=8 [initcheck]=40 [synccheck]=40)
+    local start=$SECONDS pids=() tool
+    for tool in "${sanitizers[@]}"; do run_sanitizer "$tool" "${cases[$tool]}" & pids+=($!); done
+    wait "${pids[@]}"
+    for tool in "${sanitizers[@]}"; do tee -a "$results" <"$build/sanitizer.$tool.jsonl"; done
+    echo "$((SECONDS - start)) s  sanitizers"
+}
+
 mkdir -p "$build"
 : >"$results"
 build_tests
 if [ $# -gt 0 ]; then
-    for suite in "$@"; do run_suite "$suite"; done
-    exit 0
+    for suite in "$@"; do
+        if [ "$suite" = sanitizers ]; then run_sanitizers; else run_suite "$suite"; fi
+    done
+    python3 tests/gpu/receipt.py some "$results"
+    python3 scripts/receipt_hash.py --check
+    exit
 fi
 
 for suite in "${all[@]}"; do run_suite "$suite"; done
-declare -A cases=([memcheck]=40 [racecheck]=8 [initcheck]=40 [synccheck]=40)
-start=$SECONDS
-pids=()
-for tool in "${sanitizers[@]}"; do run_sanitizer "$tool" "${cases[$tool]}" & pids+=($!); done
-wait "${pids[@]}"
-for tool in "${sanitizers[@]}"; do tee -a "$results" <"$build/sanitizer.$tool.jsonl"; done
-echo "$((SECONDS - start)) s  sanitizers"
+run_sanitizers
 for suite in "${after[@]}"; do run_suite "$suite"; done
 echo "$SECONDS s in all"
 python3 tests/gpu/receipt.py suites "$results"

@@ -1,6 +1,7 @@
 """Writes tests/gpu/receipt.json: what was tested and measured on a GPU, of which sources.
 
     receipt.py suites RESULTS.jsonl     the suites' results, one JSON object a line
+    receipt.py some RESULTS.jsonl       some suites' results, in place of what there is of them
     receipt.py figures FIGURES.json     the benchmark's figures, beside the suites of the same sources
     receipt.py pending REASON           no GPU was at hand
 
@@ -38,6 +39,12 @@ def previous(sources):
     return {}
 
 
+def replaced(suites, new):
+    """The suites, those of which there are new results with these; a suite's lines share its name."""
+    names = {suite["name"] for suite in new}
+    return [suite for suite in suites if suite["name"] not in names] + new
+
+
 def main(what, argument):
     sources = receipt_hash.sources_sha256()
     old = previous(sources)
@@ -46,8 +53,13 @@ def main(what, argument):
     suites, figures = old.get("suites", []), old.get("figures", [])
     if what == "pending":
         receipt["pending"], suites, figures = argument, [], []
-    elif what == "suites":
-        suites = [json.loads(line) for line in pathlib.Path(argument).read_text().splitlines() if line]
+    elif what in ("suites", "some"):
+        new = [json.loads(line) for line in pathlib.Path(argument).read_text().splitlines() if line]
+        suites = new if what == "suites" else replaced(suites, new)
+        if what == "some" and not old.get("suites"):
+            receipt["pending"] = "only some of the tests have run on these sources"
+        if what == "some" and "pending" in old:
+            receipt["pending"] = old["pending"]
     elif what == "figures":
         figures = json.loads(pathlib.Path(argument).read_text())
         if not suites:

@@ -148,6 +148,7 @@ static const struct {
     {2, {F(TOMBOLA_TEMPERATURE, 3e38f), F(TOMBOLA_TOP_P, 0.05f)}},
 };
 #define CHAIN_COUNT ((int64_t)(sizeof CHAINS / sizeof *CHAINS))
+#define GREEDY_CHAIN 1
 
 static const int64_t SIZES[] = {1, 2, 33, 1000, 4099, 40001};
 #define SIZE_COUNT ((int64_t)(sizeof SIZES / sizeof *SIZES))
@@ -156,6 +157,7 @@ typedef struct matrix {
     int64_t sizes; /* the first of SIZES */
     int64_t step;  /* every step-th cell of the matrix */
     int64_t rows;  /* of a case */
+    bool greedy;   /* only T = 0, of logits, with what the greedy kernels give */
 } matrix;
 
 /* Rows 0, 2 and 4 are ordinary, 1 and 3 of the kind; and so is one that is alone. */
@@ -185,7 +187,7 @@ static void anomaly(suite *s, void *job, int64_t i)
     sweep_case c = {.mask = OUT_ALL};
     tombola_call *call = &c.call;
     *call = (tombola_call)TOMBOLA_CALL_INIT;
-    int64_t chain = at % CHAIN_COUNT;
+    int64_t chain = m->greedy ? GREEDY_CHAIN : at % CHAIN_COUNT;
     at /= CHAIN_COUNT;
     call->dtype = (int32_t)(at % 3);
     at /= 3;
@@ -194,15 +196,18 @@ static void anomaly(suite *s, void *job, int64_t i)
     call->vocab_size = SIZES[at % m->sizes];
     at /= m->sizes;
     int logits = row_kinds(TOMBOLA_LOGITS), which = (int)at;
-    call->kind = which < logits ? TOMBOLA_LOGITS : TOMBOLA_PROBABILITIES;
+    call->kind = which < logits || m->greedy ? TOMBOLA_LOGITS : TOMBOLA_PROBABILITIES;
     if (which >= logits) which -= logits;
+    if (m->greedy) which %= logits;
     call->rows = m->rows;
     call->draws = 3;
     /* a call in three asks for no more than the fast kernels give, one for no more than softmax does */
-    const int64_t asks = call->kind == TOMBOLA_LOGITS ? rng_below(&r, 3) : 2;
+    const int64_t asks = m->greedy ? 0 : call->kind == TOMBOLA_LOGITS ? rng_below(&r, 3) : 2;
     if (asks == 0) {
         c.mask = 1u << OUT_TOKENS | 1u << OUT_STATUS | 1u << OUT_LOGPROBS | 1u << OUT_RANKS |
                  1u << OUT_KEPT_COUNT | 1u << OUT_KEPT_IDS | 1u << OUT_KEPT_MASS;
+        if (chain == GREEDY_CHAIN && (m->greedy || rng_one_in(&r, 2)))
+            c.mask &= ~(1u << OUT_RANKS); /* for which greedy rows are another kernel's */
         call->draws = 1;
     } else if (asks == 1) {
         c.mask = 1u << OUT_PROBABILITIES | 1u << OUT_STATUS | 1u << OUT_KEPT_MASS;
@@ -235,7 +240,7 @@ static int64_t matrix_cells(const matrix *m)
 
 void suite_anomalies(suite *s)
 {
-    matrix m = {SIZE_COUNT, 1, 5};
+    matrix m = {SIZE_COUNT, 1, 5, false};
     suite_parallel(s, anomaly, &m, matrix_cells(&m));
 }
 
@@ -246,7 +251,8 @@ void suite_bounded(suite *s)
     const int64_t count = options.count ? options.count : 60;
     const time_t end = time(NULL) + options.seconds;
     sweep_limits limits = {.vocab_size = 3000, .rows = options.rows};
-    matrix m = {4, 97, options.rows && options.rows < 5 ? options.rows : 5};
+    matrix m = {4, 97, options.rows && options.rows < 5 ? options.rows : 5, false}, greedy = m;
+    greedy.greedy = true;
     const int64_t cells = matrix_cells(&m);
     int64_t step = options.count ? cells / count + 1 : 1;
     while (options.count && (step % 2 == 0 || step % 3 == 0)) step++; /* or only some of CHAIN_COUNT = 18 */
@@ -255,5 +261,6 @@ void suite_bounded(suite *s)
         if (turn % 3 == 0 && i < count) random_case(s, &limits, i);
         if (turn % 3 == 1 && i < count) parts_case(s, &limits, i);
         if (turn % 3 == 2 && i * step < cells) anomaly(s, &m, i * step);
+        if (turn % 3 == 2 && i % 3 == 0 && i * step < cells) anomaly(s, &greedy, i * step);
     }
 }
