@@ -19,9 +19,9 @@
  * - (a) the bound lets all of K0 pass
  * If a min_p or top_k stands before top_p, its Z is a sum over candidates, exact. Otherwise it is the whole
  * row's, known as an interval [low, high]; the kept set is the law's wherever both ends give the same one.
- * Where they do not (one row in some hundred), the groups of the candidates are summed exactly and only the rest
- * is left to floats: the interval narrows by another factor of ten or more. If that does not settle it, the
- * row is left too.
+ * Where they do not (one row in some hundred), the groups of the candidates are summed exactly and only the
+ * rest is left to floats: the interval narrows by another factor of ten or more. If that does not settle it,
+ * the row is left too.
  */
 #ifndef TB_CUDA_FAST_STREAM_CUH
 #define TB_CUDA_FAST_STREAM_CUH
