@@ -1,5 +1,5 @@
 /*
- * The shared memory of the fast kernels' blocks, for plan.c, which is C; the kernels check these numbers.
+ * The shared memory of the fast kernels' blocks, for the plan, which is C; the kernels check these numbers.
  */
 #ifndef TB_CUDA_FAST_SHAPES_H
 #define TB_CUDA_FAST_SHAPES_H

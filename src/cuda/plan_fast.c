@@ -22,6 +22,7 @@ enum {
     GREEDY_C16,
     FLAT_C1,
     FLAT_C8,
+    FLAT_ONCE_C3,
     FLAT_ONCE_C4,
     FLAT_ONCE_C8,
     FLAT_ONCE_C16,
@@ -49,6 +50,7 @@ static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
     [GREEDY_C16] = {"greedy_c16", 16, TB_GREEDY_THREADS, 0, false, false},
     [FLAT_C1] = {"flat_c1_512", 1, 512, TB_FLAT_C1_512_BYTES + 8 * 512 * 16, false, false},
     [FLAT_C8] = {"flat_c8_256", 8, 256, TB_FLAT_C8_256_BYTES + 8 * 256 * 16, false, false},
+    [FLAT_ONCE_C3] = {"flat_once_c3", 3, TB_FLAT_ONCE_THREADS, TB_FLAT_ONCE_BYTES, true, false},
     [FLAT_ONCE_C4] = {"flat_once_c4", 4, TB_FLAT_ONCE_THREADS, TB_FLAT_ONCE_BYTES, true, false},
     [FLAT_ONCE_C8] = {"flat_once_c8", 8, TB_FLAT_ONCE_THREADS, TB_FLAT_ONCE_BYTES, true, false},
     [FLAT_ONCE_C16] = {"flat_once_c16", 16, TB_FLAT_ONCE_THREADS, TB_FLAT_ONCE_BYTES, true, false},
@@ -59,17 +61,17 @@ static const tb_fast_kernel fast_kernels[FAST_KERNELS] = {
 };
 
 static const char *const fast_names[FAST_KERNELS][3] = {
-    [C1_512] = TB_NAMES("stream_c1_512"),        [C1_256] = TB_NAMES("stream_c1_256"),
-    [C2_512] = TB_NAMES("stream_c2_512"),        [C4_256] = TB_NAMES("stream_c4_256"),
-    [C4_512] = TB_NAMES("stream_c4_512"),        [C8_256] = TB_NAMES("stream_c8_256"),
-    [C16_256] = TB_NAMES("stream_c16_256"),      [GREEDY_C1] = TB_NAMES("greedy_c1"),
-    [GREEDY_C2] = TB_NAMES("greedy_c2"),         [GREEDY_C4] = TB_NAMES("greedy_c4"),
-    [GREEDY_C8] = TB_NAMES("greedy_c8"),         [GREEDY_C16] = TB_NAMES("greedy_c16"),
-    [FLAT_C1] = TB_NAMES("flat_c1_512"),         [FLAT_C8] = TB_NAMES("flat_c8_256"),
-    [FLAT_ONCE_C4] = TB_NAMES("flat_once_c4"),   [FLAT_ONCE_C8] = TB_NAMES("flat_once_c8"),
-    [FLAT_ONCE_C16] = TB_NAMES("flat_once_c16"), [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"),
-    [FLAT_PIPE_C4] = TB_NAMES("flat_pipe_c4"),   [FLAT_PIPE_C8] = TB_NAMES("flat_pipe_c8"),
-    [FLAT_PIPE_C16] = TB_NAMES("flat_pipe_c16"),
+    [C1_512] = TB_NAMES("stream_c1_512"),      [C1_256] = TB_NAMES("stream_c1_256"),
+    [C2_512] = TB_NAMES("stream_c2_512"),      [C4_256] = TB_NAMES("stream_c4_256"),
+    [C4_512] = TB_NAMES("stream_c4_512"),      [C8_256] = TB_NAMES("stream_c8_256"),
+    [C16_256] = TB_NAMES("stream_c16_256"),    [GREEDY_C1] = TB_NAMES("greedy_c1"),
+    [GREEDY_C2] = TB_NAMES("greedy_c2"),       [GREEDY_C4] = TB_NAMES("greedy_c4"),
+    [GREEDY_C8] = TB_NAMES("greedy_c8"),       [GREEDY_C16] = TB_NAMES("greedy_c16"),
+    [FLAT_C1] = TB_NAMES("flat_c1_512"),       [FLAT_C8] = TB_NAMES("flat_c8_256"),
+    [FLAT_ONCE_C3] = TB_NAMES("flat_once_c3"), [FLAT_ONCE_C4] = TB_NAMES("flat_once_c4"),
+    [FLAT_ONCE_C8] = TB_NAMES("flat_once_c8"), [FLAT_ONCE_C16] = TB_NAMES("flat_once_c16"),
+    [FLAT_PIPE_C2] = TB_NAMES("flat_pipe_c2"), [FLAT_PIPE_C4] = TB_NAMES("flat_pipe_c4"),
+    [FLAT_PIPE_C8] = TB_NAMES("flat_pipe_c8"), [FLAT_PIPE_C16] = TB_NAMES("flat_pipe_c16"),
 };
 
 tb_chain_kind tb_read_chain(const tombola_call *call)
@@ -117,12 +119,20 @@ static bool is_pipe(const tb_fast_kernel *kernel)
     return strstr(kernel->name, "_pipe_") != NULL;
 }
 
-/* Clusters of the pipelined flat kernel that are resident, one block a multiprocessor: 66, 30, 15, 7 of 132,
- * parts of which are too small for another wide one. */
+/* Whether a thread has vectors of a row that follow each other: a block of these has room for as many of all
+ * its threads. */
+static bool has_spans(const tb_fast_kernel *kernel)
+{
+    return kernel >= &fast_kernels[FLAT_ONCE_C3] && kernel <= &fast_kernels[FLAT_ONCE_C16];
+}
+
+/* Clusters that are resident, one block a multiprocessor: 66, 39, 30, 15, 7 of 132, parts of which are too
+ * small for another wide one. */
 int64_t tb_pipe_clusters(const tb_cuda_device *device, const tb_fast_kernel *kernel)
 {
     int64_t sms = device->multiprocessors, blocks = kernel->blocks,
             clusters = blocks == 2   ? sms / 2
+                       : blocks == 3 ? sms * 3 / 10
                        : blocks == 4 ? sms / 4 - 3
                                      : sms / blocks - 1;
     return clusters < 1 ? 1 : clusters;
@@ -155,7 +165,9 @@ static unsigned fast_shared(const tb_cuda_device *device, const tb_fast_kernel *
         int64_t slot_bytes, slots = tb_pipe_slots(device, kernel, call, &slot_bytes);
         return slots > 0 ? (unsigned)(pipe_bytes(kernel, call) + slots * slot_bytes) : 1u << 30;
     }
-    int64_t tile = call->dtype == TOMBOLA_F32 ? 2048 : 1024,
+    int64_t tile = has_spans(kernel)            ? kernel->threads
+                   : call->dtype == TOMBOLA_F32 ? 2048
+                                                : 1024,
             share = (tb_vectors_of(call) + kernel->blocks - 1) / kernel->blocks;
     int64_t bytes = kernel->shared_bytes + (share + tile - 1) / tile * tile * 16;
     return bytes < (1 << 30) ? (unsigned)bytes : 1u << 30;
@@ -268,20 +280,26 @@ static int choose_greedy(const tb_cuda_device *device, const tombola_call *call)
 }
 
 /* Few rows, a cluster each, all at the same time: the kernels without a pipe, if a block has not too much of
- * a row to weigh (measured on 132 multiprocessors). */
+ * a row to weigh (measured on 132 multiprocessors). Of short rows a multiprocessor may have two blocks. */
 static int add_flat_once(const tb_cuda_device *device, const tombola_call *call, int *order)
 {
-    static const int kernels[] = {FLAT_ONCE_C16, FLAT_ONCE_C8, FLAT_ONCE_C4};
+    static const struct {
+        int kernel, blocks; /* of a multiprocessor */
+        int64_t most;       /* tokens of a block */
+    } choices[] = {{FLAT_ONCE_C16, 1, 1 << 22},
+                   {FLAT_ONCE_C8, 1, 40960},
+                   {FLAT_ONCE_C4, 1, 40960},
+                   {FLAT_ONCE_C3, 1, 51200},
+                   {FLAT_ONCE_C4, 2, 16384}};
     int n = 0;
-    for (int i = 0; i < 3; i++) {
-        const tb_fast_kernel *kernel = &fast_kernels[kernels[i]];
-        const bool last = kernels[i] == FLAT_ONCE_C4, /* two of whose blocks a multiprocessor may have */
-            two = last && call->vocab_size <= 65536 &&
-                  2 * (int64_t)fast_shared(device, kernel, call) + 1024 <= device->shared_bytes;
-        if ((last || tb_vectors_of(call) >= kernel->blocks * 256) &&
-            call->rows <= tb_pipe_clusters(device, kernel) * (two ? 2 : 1) &&
-            (kernel->blocks == 16 || call->vocab_size <= (int64_t)kernel->blocks * 40960))
-            order[n++] = kernels[i];
+    for (int i = 0; i < (int)(sizeof choices / sizeof choices[0]); i++) {
+        const tb_fast_kernel *kernel = &fast_kernels[choices[i].kernel];
+        const int blocks = choices[i].blocks;
+        if (blocks * ((int64_t)fast_shared(device, kernel, call) + 1024) <= device->shared_bytes + 1024 &&
+            (kernel->blocks < 8 || tb_vectors_of(call) >= kernel->blocks * 256) &&
+            call->rows <= tb_pipe_clusters(device, kernel) * blocks &&
+            call->vocab_size <= kernel->blocks * choices[i].most)
+            order[n++] = choices[i].kernel;
     }
     return n;
 }
@@ -291,7 +309,7 @@ static int add_flat_once(const tb_cuda_device *device, const tombola_call *call,
 static int choose_fast(const tb_cuda_device *device, const tombola_call *call, bool filtered)
 {
     int64_t rows = call->rows, sms = device->multiprocessors, vectors = tb_vectors_of(call);
-    int order[8], n = 0;
+    int order[10], n = 0;
     if (filtered) {
         if (rows <= sms / 16 - 1 && vectors >= 16 * 1024) order[n++] = C16_256;
         if (rows <= sms / 8 - 1 && vectors >= 8 * 1024) order[n++] = C8_256;

@@ -30,7 +30,7 @@ tb_chain_kind tb_read_chain(const tombola_call *call);
 /* Vectors of 16 bytes in a row, which need not begin at one. */
 int64_t tb_vectors_of(const tombola_call *call);
 
-/* Clusters of a pipelined kernel that are resident. */
+/* Clusters of a kernel that are resident, a block a multiprocessor. */
 int64_t tb_pipe_clusters(const tb_cuda_device *device, const tb_fast_kernel *kernel);
 
 /* Rows for whose shares a block of a pipelined kernel has room, as many as it can use; 0 where not even one

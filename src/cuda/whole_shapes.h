@@ -1,6 +1,6 @@
 /*
- * What plan.c, which is C, shares with the kernels for whole-row outputs: their shared memory, which the
- * kernels check, and which calls are served from a list of a row's greatest tokens.
+ * What plan_whole.c, which is C, shares with the kernels for whole-row outputs: their shared memory, which
+ * the kernels check, and which calls are served from a list of a row's greatest tokens.
  */
 #ifndef TB_CUDA_WHOLE_SHAPES_H
 #define TB_CUDA_WHOLE_SHAPES_H

@@ -7,8 +7,9 @@
 
 #include "fast_interval.cuh"
 
-#define TB_FOLD_K 80 /* the greatest k that the folds' maxima serve */
-#define TB_FEWEST 24 /* groups that a bound for a mass lets pass */
+#define TB_FOLD_K 80     /* the greatest k that the folds' maxima serve */
+#define TB_EMPTY_FOLDS 4 /* of 128 without a token: of 440 tokens at random places so many have none */
+#define TB_FEWEST 24     /* groups that a bound for a mass lets pass */
 
 /* The f32 mass of the row: *relative in units of 2^-40 * 2^r, r the maximum's reference exponent, and *unit,
  * what turns these into units of 2^-40 of the maximum. By one warp or more, each alone. */

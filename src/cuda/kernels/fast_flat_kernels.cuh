@@ -1,6 +1,6 @@
 /*
  * The instances of the flat kernel for one dtype, TB_KERNEL_DTYPE with the suffix TB_KERNEL_SUFFIX:
- * tombola_flat_c<blocks a row>_<threads>_<suffix>. plan.c knows these names.
+ * tombola_flat_c<blocks a row>_<threads>_<suffix>. plan_fast.c knows these names.
  */
 #include "fast_flat.cuh"
 #include "fast_flat_once.cuh"
@@ -18,8 +18,8 @@
 
 #define TB_TILE (TB_KERNEL_DTYPE == TOMBOLA_F32 ? 4 : 2)
 
-static_assert((sizeof(tb_flat_shared<1, 512>) + 127) / 128 * 128 <= TB_FLAT_C1_512_BYTES, "plan.c");
-static_assert((sizeof(tb_flat_shared<8, 256>) + 127) / 128 * 128 <= TB_FLAT_C8_256_BYTES, "plan.c");
+static_assert((sizeof(tb_flat_shared<1, 512>) + 127) / 128 * 128 <= TB_FLAT_C1_512_BYTES, "plan_fast.c");
+static_assert((sizeof(tb_flat_shared<8, 256>) + 127) / 128 * 128 <= TB_FLAT_C8_256_BYTES, "plan_fast.c");
 
 TB_KERNEL(c1_512, 1, 512, 2, TB_TILE)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -31,7 +31,7 @@ TB_KERNEL(c8_256, 8, 256, 3, TB_TILE)
     {                                                                                                        \
         tb_run_pipe<tb_pipe<TB_KERNEL_DTYPE, blocks>>(params);                                               \
     }                                                                                                        \
-    static_assert((sizeof(tb_pipe_shared<blocks>) + 127) / 128 * 128 <= bytes, "plan.c");
+    static_assert((sizeof(tb_pipe_shared<blocks>) + 127) / 128 * 128 <= bytes, "plan_fast.c");
 
 TB_PIPE_KERNEL(c2, 2, TB_PIPE_C2_BYTES)
 TB_PIPE_KERNEL(c4, 4, TB_PIPE_C4_BYTES)
@@ -44,8 +44,10 @@ TB_PIPE_KERNEL(c16, 16, TB_PIPE_C16_BYTES)
     {                                                                                                        \
         tb_run_flat_once<TB_KERNEL_DTYPE, blocks>(params);                                                   \
     }                                                                                                        \
-    static_assert((sizeof(tb_flat_once_shared<blocks>) + 127) / 128 * 128 <= TB_FLAT_ONCE_BYTES, "plan.c");
+    static_assert((sizeof(tb_flat_once_shared<blocks>) + 127) / 128 * 128 <= TB_FLAT_ONCE_BYTES,             \
+                  "plan_fast.c");
 
+TB_ONCE_KERNEL(c3, 3)
 TB_ONCE_KERNEL(c4, 4)
 TB_ONCE_KERNEL(c8, 8)
 TB_ONCE_KERNEL(c16, 16)

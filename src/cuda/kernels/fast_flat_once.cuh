@@ -10,73 +10,15 @@
 #define TB_CUDA_FAST_FLAT_ONCE_CUH
 
 #include "fast_flat_pipe.cuh"
+#include "once_parts.cuh"
 
 template <int C> struct tb_flat_once_shared {
     static constexpr int THREADS = TB_FLAT_ONCE_THREADS, WARPS = THREADS / 32;
-    uint64_t mail_maximum, mail_mass;      /* mbarriers */
-    uint2 warp_maximum[WARPS], maximum[C]; /* key, status */
+    tb_once_maximum<C, WARPS> maximum;
+    uint64_t mail_mass; /* mbarrier */
     tb_flat_mass warp_mass[WARPS], block_mass[C];
     tb_pipe_row row; /* its chain, and its random word */
 };
-
-/* A lane's part of the row: `count` vectors that follow each other in it. It takes them in an order in which
- * eight lanes at a time read all banks: where the count is a multiple of a power of two, lanes that are an
- * eighth of that apart would meet. */
-template <int dtype> struct tb_flat_span {
-    uint4 *at;
-    uint32_t count, turn;
-
-    TB_MEMBER tb_flat_span(uint4 *of_warp, uint32_t count) : at(of_warp + count * tb_lane()), count(count)
-    {
-        const int even = min(3, __ffs((int)count) - 1); /* the power; -1 of none */
-        turn = even > 0 ? tb_lane() >> (3 - even) & ((1u << even) - 1) : 0;
-    }
-    TB_MEMBER uint4 &operator()(uint32_t j) const
-    {
-        return at[j ^ turn];
-    }
-    TB_MEMBER float greatest() const
-    {
-        constexpr int U = dtype == TOMBOLA_F32 ? 4 : 2;
-        float top = -LAW_INF;
-        uint32_t j = 0;
-#pragma unroll 1
-        for (; j + U <= count; j += U) {
-            uint4 v[U];
-#pragma unroll
-            for (int k = 0; k < U; k++) v[k] = (*this)(j + k);
-            top = tb_max_nan(top, tb_tile_max<dtype, U>(v));
-        }
-#pragma unroll 1
-        for (; j < count; j++) {
-            const uint4 v[1] = {(*this)(j)};
-            top = tb_max_nan(top, tb_tile_max<dtype, 1>(v));
-        }
-        return top;
-    }
-    TB_MEMBER void drop_nan() const
-    {
-#pragma unroll 1
-        for (uint32_t j = 0; j < count; j++) {
-            uint4 v[1] = {at[j]};
-            tb_drop_nan<dtype, 1>(v);
-            at[j] = v[0];
-        }
-    }
-};
-
-/* A warp's part of the row, `span` vectors for each lane, on its way to shared memory. */
-template <int dtype> TB_DEV void tb_stage_span(const tb_fast_slice &part, uint32_t span, uint4 *to)
-{
-    constexpr int U = dtype == TOMBOLA_F32 ? 4 : 2;
-    const uint32_t before = tb_warp() * 32, start = part.first - before; /* tb_stage_tile adds threadIdx.x */
-    to -= before;
-    uint32_t j = 0;
-#pragma unroll 1
-    for (; j + U <= span; j += U) tb_stage_tile<dtype, 32, 32, U>(part, start + j * 32, to + j * 32);
-#pragma unroll 1
-    for (; j < span; j++) tb_stage_tile<dtype, 32, 32, 1>(part, start + j * 32, to + j * 32);
-}
 
 template <int dtype, int C> TB_DEV void tb_run_flat_once(const tb_cuda_params &params)
 {
@@ -88,10 +30,10 @@ template <int dtype, int C> TB_DEV void tb_run_flat_once(const tb_cuda_params &p
     const int64_t index = blockIdx.x / C;
     const int rank = (int)(blockIdx.x % C), warp = (int)tb_warp(), lane = (int)tb_lane();
     if (threadIdx.x == 0) {
-        tb_mail_init(&s.mail_maximum, 1);
+        s.maximum.open();
         tb_mail_init(&s.mail_mass, 1);
         tb_mail_init_done();
-        tb_mail_expect(&s.mail_maximum, C * 8);
+        s.maximum.expect();
         tb_mail_expect(&s.mail_mass, C * 16);
     }
     __syncwarp();
@@ -105,9 +47,7 @@ template <int dtype, int C> TB_DEV void tb_run_flat_once(const tb_cuda_params &p
         tb_make_slice<dtype>((const char *)call.data + (size_t)start * tb_fast_vector<dtype>::bytes,
                              located ? (uint32_t)count : 0, rank, C);
     const uint32_t span = (slice.end - slice.first + THREADS - 1) / THREADS;
-    tb_fast_slice part = slice; /* the warp's */
-    part.first = min(slice.end, slice.first + span * 32 * warp);
-    part.end = min(slice.end, part.first + span * 32);
+    const tb_fast_slice part = tb_once_part<dtype>(slice, span);
     uint4 *const stage = (uint4 *)(tb_flat_bytes + (sizeof(S) + 127) / 128 * 128) + span * 32 * warp;
     tb_stage_span<dtype>(part, span, stage);
     if (warp == WARPS - 1) {
@@ -120,30 +60,12 @@ template <int dtype, int C> TB_DEV void tb_run_flat_once(const tb_cuda_params &p
     }
     tb_stage_wait(false);
     __syncwarp();
-    const tb_flat_span<dtype> mine(stage, span);
-
-    /* ---- the maximum ---- */
-    uint32_t status = 0;
-    float top = mine.greatest();
-    if (__any_sync(TB_WHOLE_WARP, law_isnan(top))) {
-        status = TOMBOLA_ROW_NAN;
-        mine.drop_nan();
-        top = mine.greatest();
-    }
-    const uint32_t key = tb_warp_max(law_key(top));
-    if (lane == 0) s.warp_maximum[warp] = make_uint2(key, status);
-    __syncwarp();
-    tb_cluster_wait<C>(); /* all blocks run */
-    __syncthreads();
-    if (warp == 0) {
-        const uint2 said = s.warp_maximum[lane % WARPS];
-        const uint32_t most = tb_warp_max(said.x), any = tb_warp_or(said.y);
-        if (lane < C) tb_mail_8(&s.maximum[rank], lane, most, any, &s.mail_maximum);
-    }
-    tb_mail_await(&s.mail_maximum);
-    const uint2 told = s.maximum[lane % C];
-    const uint32_t greatest = tb_warp_max(told.x);
-    status = tb_warp_or(told.y);
+    const tb_once_span<dtype> mine(stage, span);
+    uint32_t status;
+    const float top = mine.greatest(&status);
+    const uint2 told = s.maximum.agree(rank, top, status);
+    const uint32_t greatest = told.x;
+    status = told.y;
     if (greatest == TB_KEY_POS_INF) status |= TOMBOLA_ROW_POS_INF;
     const tb_pipe_kind kind = tb_pipe_kind_of(s.row, greatest);
     const float maximum = law_key_value(greatest), scale = s.row.scale, least_t = s.row.least_t;

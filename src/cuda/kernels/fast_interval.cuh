@@ -11,8 +11,8 @@
  * y). All relative errors below are of one token's term, and all terms are positive.
  * - the law's t_i differs from tau_i by two roundings: 2^-23 * |tau_i|, so ln2 * 2^-23 * |tau_i| in the term
  * - its polynomial: 2^-22; its floor: at most 1 unit of 2^-40, downwards
- * - the stream's argument a_i = fl(x_i * c - r), r an integer, |a_i| <= |tau_i| + 1: ln2 * 2^-24 * (|tau_i| +
- * 1)
+ * - the stream's argument a_i = fl(x_i * c - r), r an integer, |a_i| <= |tau_i| + 1: at most
+ *   ln2 * 2^-24 * (|tau_i| + 1)
  * - ex2.approx: 2^-22; the tree: 5 * 2^-24; powers of two: exact
  * - sums in binary64, and the last factor 2^(r - m * c), tb_reference_factor: below 2^-30
  * Together (3.43 + 0.52 * E|tau|) * 2^-22, with E the mean under the weights 2^tau, and -n units. 1.02 covers

@@ -309,15 +309,20 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
                 share = (1.0f - fmaxf(chain.p, 0.0f)) * estimate / (float)length;
                 wanted = tb_wanted_mass(estimate, chain.p);
             }
-            uint32_t lowest = TB_KEY_POS_INF;
+            uint32_t lowest = TB_KEY_POS_INF, empty = 0;
             for (int i = lane; i < FOLDS; i += 32) {
                 const uint32_t key = law_key(s.fold[i]);
-                if (key >= TB_KEY_LEAST_LOGIT + FOLDS) lowest = min(lowest, key);
+                if (key >= TB_KEY_LEAST_LOGIT + FOLDS)
+                    lowest = min(lowest, key);
+                else
+                    empty++;
             }
             lowest = tb_warp_min(lowest) & ~(uint32_t)(FOLDS - 1);
             float least =
                 lowest >= TB_KEY_LEAST_LOGIT && lowest < TB_KEY_POS_INF ? law_key_value(lowest) : maximum;
-            if (k > S::CAPACITY && !w && tb_hopeless(s, maximum, c, wanted)) {
+            if (!p_whole && tb_warp_sum(empty) >= TB_EMPTY_FOLDS) {
+                bound = bound_w; /* there are few tokens: all of them */
+            } else if (k > S::CAPACITY && !w && tb_hopeless(s, maximum, c, wanted)) {
                 bound = LAW_INF;
             } else if (p_whole) { /* first by what is greater than that, which most rows do with */
                 least = fmaxf(least, bound_w);

@@ -1,7 +1,8 @@
 /*
  * The instances of the streaming kernel for one dtype, TB_KERNEL_DTYPE with the suffix TB_KERNEL_SUFFIX:
- * tombola_stream_c<blocks a row>_<threads>_<suffix>. plan.c knows these names and the shared memory. With
- * TB_KERNEL_LARGE those that need more of it than TB_LARGE_BYTES, which devices that have no more do not get.
+ * tombola_stream_c<blocks a row>_<threads>_<suffix>. plan_fast.c knows these names and the shared memory.
+ * With TB_KERNEL_LARGE those that need more of it than TB_LARGE_BYTES, which devices that have no more do not
+ * get.
  *
  * With a row that is left its blocks go on to the code for any kept set (fast_wide.cuh), in the same shared
  * memory.
@@ -90,10 +91,10 @@ TB_DEV void tb_stream_kernel(const tb_cuda_params &params)
     }                                                                                                        \
     static_assert(                                                                                           \
         (sizeof(tb_stream_shared<blocks, threads, capacity, segment, caught>) + 127) / 128 * 128 <= bytes,   \
-        "plan.c");                                                                                           \
+        "plan_fast.c");                                                                                      \
     static_assert(sizeof(typename tb_wide<TB_KERNEL_DTYPE, blocks, threads, 1, list, staged>::shared) <=     \
                       bytes,                                                                                 \
-                  "plan.c");
+                  "plan_fast.c");
 
 /* Candidates are caught during the pass, in so much room, where reading groups again would cost more than
  * that does: where blocks have a multiprocessor to themselves and many tiles, or where four share one. */

@@ -328,6 +328,8 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                     word = W::receive(words++);
                 }
             }
+            /* the equals of the greatest token stay together, whatever follows */
+            const bool settled = phase == 1 || (!by_index && tb_place_key(floor) >= s.greatest_key);
             if (warp == 0) {
                 uint32_t kept = 0;
                 kept_mass = 0;
@@ -339,11 +341,12 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                 }
                 kept_mass = tb_warp_sum64(kept_mass);
                 kept = tb_warp_sum(kept);
-                if (phase == 1) W::locate(word, kept_mass);
+                if (settled) W::locate(word, kept_mass);
                 if (lane == 0) s.kept_mass = kept_mass, s.kept = kept;
             }
             W::barrier();
             kept_mass = s.kept_mass;
+            if (settled) break;
         }
 
         /* ---- the outputs ---- */

@@ -1,6 +1,6 @@
 /*
  * The instances of the pipelined kernel for few kept tokens for one dtype, TB_KERNEL_DTYPE with the suffix
- * TB_KERNEL_SUFFIX: tombola_few_pipe_c<blocks of a cluster>_<suffix>. plan.c knows these names.
+ * TB_KERNEL_SUFFIX: tombola_few_pipe_c<blocks of a cluster>_<suffix>. plan_few.c knows these names.
  */
 #include "../fast_shapes.h"
 #include "few_pipe.cuh"
@@ -13,8 +13,8 @@
     {                                                                                                        \
         tb_run_pipe<tb_few_pipe<TB_KERNEL_DTYPE, blocks>>(params);                                           \
     }                                                                                                        \
-    static_assert((sizeof(tb_few_pipe_shared<TB_KERNEL_DTYPE, blocks>) + 127) / 128 * 128 <= bytes, "plan."  \
-                                                                                                    "c");
+    static_assert((sizeof(tb_few_pipe_shared<TB_KERNEL_DTYPE, blocks>) + 127) / 128 * 128 <= bytes,          \
+                  "plan_few.c");
 
 TB_FEW_PIPE_KERNEL(c2, 2, TB_FEW_PIPE_C2_BYTES)
 TB_FEW_PIPE_KERNEL(c4, 4, TB_FEW_PIPE_C4_BYTES)

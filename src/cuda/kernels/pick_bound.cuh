@@ -10,7 +10,7 @@
 
 #define TB_PICK_LOADS 8 /* of a lane, for the sample */
 
-static_assert(sizeof(tb_room) <= TB_PICK_BYTES, "plan.c");
+static_assert(sizeof(tb_room) <= TB_PICK_BYTES, "plan_whole.c");
 
 template <int dtype> struct tb_pick_block {
     tb_pick_row row;

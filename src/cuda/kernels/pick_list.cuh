@@ -41,7 +41,8 @@ typedef struct tb_pick_shared {
     tb_scratch scratch;
 } tb_pick_shared;
 
-static_assert(sizeof(tb_pick_shared) <= TB_PICK_LIST_BYTES && TB_PICK_LIST_BYTES <= TB_PICK_BYTES, "plan.c");
+static_assert(sizeof(tb_pick_shared) <= TB_PICK_LIST_BYTES && TB_PICK_LIST_BYTES <= TB_PICK_BYTES,
+              "plan_whole.c");
 
 /* What each thread knows of a row and its list. */
 typedef struct tb_pick_row {

@@ -112,7 +112,8 @@ template <int dtype_, bool TOP_ = false, bool SORT_ = false> struct tb_whole_row
     tb_weigher weigher;
 };
 
-static_assert(sizeof(tb_whole_shared) <= TB_WHOLE_FIXED_BYTES && TB_WHOLE_FIXED_BYTES % 16 == 0, "plan.c");
+static_assert(sizeof(tb_whole_shared) <= TB_WHOLE_FIXED_BYTES && TB_WHOLE_FIXED_BYTES % 16 == 0,
+              "plan_whole.c");
 
 /* [warps of the team] With SORT: key of one of its lanes' greatest ones, to go by (whole_sort.cuh). */
 template <class R> TB_DEV uint32_t *tb_whole_middle(const R &r)

@@ -10,6 +10,7 @@
 
 #include "blank.cuh"
 #include "fast_flat_pipe_parts.cuh"
+#include "once_parts.cuh"
 
 #include <type_traits>
 
@@ -17,9 +18,9 @@
 #define TB_ONCE_WARPS (TB_WHOLE_ONCE_THREADS / 32)
 
 typedef struct tb_once_shared {
-    uint64_t mail_maximum, mail_mass;                           /* mbarriers */
-    uint2 warp_maximum[TB_ONCE_WARPS], maximum[TB_ONCE_BLOCKS]; /* key, status */
-    uint64_t warp_mass[TB_ONCE_WARPS];                          /* of greedy rows: lowest index */
+    tb_once_maximum<TB_ONCE_BLOCKS, TB_ONCE_WARPS> maximum;
+    uint64_t mail_mass;                /* mbarrier */
+    uint64_t warp_mass[TB_ONCE_WARPS]; /* of greedy rows: lowest index */
     uint2 mass[TB_ONCE_BLOCKS];
     tb_pipe_row row; /* its chain */
 } tb_once_shared;
@@ -115,10 +116,10 @@ template <int dtype> TB_DEV void tb_run_once(const tb_cuda_params &params)
     const int64_t index = blockIdx.x / C;
     const int rank = (int)(blockIdx.x % C), warp = (int)tb_warp(), lane = (int)tb_lane();
     if (threadIdx.x == 0) {
-        tb_mail_init(&s.mail_maximum, 1);
+        s.maximum.open();
         tb_mail_init(&s.mail_mass, 1);
         tb_mail_init_done();
-        tb_mail_expect(&s.mail_maximum, C * 8);
+        s.maximum.expect();
         tb_mail_expect(&s.mail_mass, C * 8);
     }
     __syncwarp();
@@ -148,21 +149,9 @@ template <int dtype> TB_DEV void tb_run_once(const tb_cuda_params &params)
         tb_drop_nan<dtype, U>(mine.v);
         top = tb_tile_max<dtype, U>(mine.v);
     }
-    const uint32_t key = tb_warp_max(law_key(top));
-    status = __any_sync(TB_WHOLE_WARP, status) ? TOMBOLA_ROW_NAN : 0u;
-    if (lane == 0) s.warp_maximum[warp] = make_uint2(key, status);
-    __syncwarp();
-    tb_cluster_wait<C>(); /* all blocks run */
-    __syncthreads();
-    if (warp == 0) {
-        const uint2 said = s.warp_maximum[lane % WARPS];
-        const uint32_t most = tb_warp_max(said.x), any = tb_warp_or(said.y);
-        if (lane < C) tb_mail_8(&s.maximum[rank], lane, most, any, &s.mail_maximum);
-    }
-    tb_mail_await(&s.mail_maximum);
-    const uint2 said = s.maximum[lane % C];
-    const uint32_t greatest = tb_warp_max(said.x);
-    status = tb_warp_or(said.y);
+    const uint2 told = s.maximum.agree(rank, top, status);
+    const uint32_t greatest = told.x;
+    status = told.y;
     const float maximum = law_key_value(greatest);
     const tb_pipe_kind kind = tb_pipe_kind_of(s.row, greatest);
     const bool says = rank == 0 && threadIdx.x == 0;

@@ -1,6 +1,6 @@
 /*
  * The instances of the pipelined kernel for softmax for one dtype, TB_KERNEL_DTYPE with the suffix
- * TB_KERNEL_SUFFIX: tombola_whole_pipe_c<blocks of a cluster>_<suffix>. plan.c knows these names.
+ * TB_KERNEL_SUFFIX: tombola_whole_pipe_c<blocks of a cluster>_<suffix>. plan_whole.c knows these names.
  */
 #include "../fast_shapes.h"
 #include "whole_once.cuh"
@@ -16,7 +16,7 @@
         tb_run_pipe<tb_whole_pipe<TB_KERNEL_DTYPE, blocks>>(params);                                         \
     }                                                                                                        \
     static_assert((sizeof(tb_whole_pipe_shared<TB_KERNEL_DTYPE, blocks>) + 127) / 128 * 128 <= bytes,        \
-                  "plan.c");
+                  "plan_whole.c");
 
 TB_WHOLE_PIPE_KERNEL(c2, 2, TB_WHOLE_PIPE_C2_BYTES)
 TB_WHOLE_PIPE_KERNEL(c4, 4, TB_WHOLE_PIPE_C4_BYTES)
