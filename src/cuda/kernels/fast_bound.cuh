@@ -9,6 +9,7 @@
 
 #define TB_FOLD_K 80     /* the greatest k that the folds' maxima serve */
 #define TB_EMPTY_FOLDS 4 /* of 128 without a token: of 440 tokens at random places so many have none */
+#define TB_EQUAL_K 512   /* so many equals there probably are where all folds have the greatest value */
 #define TB_FEWEST 24     /* groups that a bound for a mass lets pass */
 
 /* The f32 mass of the row: *relative in units of 2^-40 * 2^r, r the maximum's reference exponent, and *unit,

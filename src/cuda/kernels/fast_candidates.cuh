@@ -193,16 +193,48 @@ TB_DEV uint4 tb_reload(const tb_fast_slice &slice, const uint4 *stage, uint32_t 
                                vector * tb_fast_vector<dtype>::width - slice.shift, slice.length);
 }
 
+#define TB_MANY_GROUPS 96 /* of a block, that reach a bound */
+
+/* Where many of a block's groups reach the bound the row's great tokens lie together, and the leader has no
+ * room for all of its candidates. Of a top_k it need send only those from its own k-th greatest on, for
+ * whatever is less has k greater ones in the block alone: about k of the groups' maxima reach what this
+ * returns. By all that seek, of so many maxima. */
+template <int NT, class S>
+static __device__ __noinline__ float tb_own_bound(float bound, float maximum, int maxima, uint32_t k)
+{
+    S &s = *(S *)tb_fast_bytes;
+    constexpr int SEEKERS = NT - 32;
+    const int tid = tb_seeker(), lane = tid & 31;
+    const float bins = 255.0f / fmaxf(fminf(maximum - bound, 0x1p125f), 1e-20f);
+    for (int i = tid; i < 256; i += SEEKERS) s.group_count[i] = 0; /* the folds' counts may be there */
+    tb_seek_barrier<NT>();
+    for (int i = tid; i < maxima; i += SEEKERS)
+        if (s.group[i] >= bound)
+            tb_shared_red(&s.group_count[min(255, (int)((maximum - s.group[i]) * bins))], 1);
+    tb_seek_barrier<NT>();
+    uint32_t one[8], sum = 0, hit = 256;
+#pragma unroll
+    for (int i = 0; i < 8; i++) sum += one[i] = s.group_count[lane * 8 + i];
+    uint32_t reach = tb_warp_scan(sum) - sum;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        reach += one[i];
+        if (hit == 256 && reach >= k) hit = lane * 8 + i;
+    }
+    hit = tb_warp_min(hit);
+    return hit >= 255 ? bound : fmaxf(bound, maximum - __fdividef((float)hit + 1.01f, bins));
+}
+
 /*
  * The candidates, from the groups whose maximum reaches the bound: weighed at once where the block is alone,
  * else sent to the leader. Greedy: how many elements reach the bound, and the first of them. The groups go to
  * a list of the block, so that all warps have as many, and wait once, and then are looked at a vector a lane.
- * `warps`: of these, a bit each, the others' candidates are there already. By all that seek; the groups of
- * the warp that works out the interval are shared out.
+ * `warps`: of these, a bit each, the others' candidates are there already. `k`: of a top_k that the bound is
+ * for, or 0. By all that seek; the groups of the warp that works out the interval are shared out.
  */
 template <int dtype, int C, int NT, int U, class S>
 TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int group_shift, uint32_t warps,
-                           bool greedy, float maximum, float scale, bool flat, float bins)
+                           bool greedy, float maximum, float scale, bool flat, float bins, uint32_t k)
 {
     constexpr int SEEKING = S::WARPS - 1, BATCH = 2, AT_ONCE = 32 / U, width = tb_fast_vector<dtype>::width;
     constexpr uint32_t ROOM = C == 1 ? S::CAPACITY : S::SEGMENT, none = tb_minus_infinity<dtype>();
@@ -238,6 +270,8 @@ TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int grou
             if (lane == 0) tb_shared_add(&s.own_pushed, ROOM + 1);
             break;
         }
+        const bool many = C >= 4 && k && listed > TB_MANY_GROUPS;
+        if (many) bound = tb_own_bound<NT, S>(bound, maximum, groups * NT, k);
 #pragma unroll 1
         for (int i = my + lane / U * SEEKING; i - lane / U * SEEKING < count;
              i += BATCH * AT_ONCE * SEEKING) {
@@ -249,7 +283,7 @@ TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int grou
                 const uint32_t id = s.list[min(at >> group_shift, LIST - 1)], column = id % NT,
                                t = ((id / NT) << group_shift) + ((uint32_t)at & ((1u << group_shift) - 1));
                 v[b] = make_uint4(none, none, none, none);
-                if (at < count && t < tiles)
+                if (at < count && t < tiles && (!many || s.group[id] >= bound))
                     v[b] = tb_reload<dtype, C, NT, U, false>(s.slice, nullptr, t, lane % U, column);
                 first[b] = ((t * U + lane % U) * (C * NT) + rank * NT + column) * width - s.slice.shift;
             }

@@ -322,6 +322,8 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
                 lowest >= TB_KEY_LEAST_LOGIT && lowest < TB_KEY_POS_INF ? law_key_value(lowest) : maximum;
             if (!p_whole && tb_warp_sum(empty) >= TB_EMPTY_FOLDS) {
                 bound = bound_w; /* there are few tokens: all of them */
+            } else if (!p_whole && k <= TB_EQUAL_K && lowest == (greatest & ~(uint32_t)(FOLDS - 1))) {
+                bound = LAW_INF; /* many equals */
             } else if (k > S::CAPACITY && !w && tb_hopeless(s, maximum, c, wanted)) {
                 bound = LAW_INF;
             } else if (p_whole) { /* first by what is greater than that, which most rows do with */
@@ -349,6 +351,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
         }
         bound = s.bound;
         const float bins = s.value_bins;
+        const uint32_t cut = by_folds && bound > TB_LEAST ? (uint32_t)k : 0; /* by the block's own k-th */
 
         /* ---- the candidates, to the leader ---- */
         auto caught = [&](int of) {
@@ -363,7 +366,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
             tb_push_staged<dtype, C, NT, U>(s, stage, rank, bound, tiles, greedy);
         else if (warps)
             tb_push_groups<dtype, C, NT, U>(s, rank, bound, tiles, group_shift, warps, greedy, maximum, c,
-                                            flat, bins);
+                                            flat, bins, cut);
     }
     tb_reader_barrier<NT, S::HELPED>();
     const float bound = s.bound, bound_w = s.bound_w;

@@ -53,9 +53,9 @@ static __device__ __noinline__ void tb_stream_go_on(const tb_cuda_params &params
             maximum, chain.scale,
             fmaxf(1.0f, (1.0f - fmaxf(chain.p, 0.0f)) * (float)(relative * unit) / (float)slice.length));
     known.seek_least = spread > 0.0f && !(known.estimated && maximum - known.least < 8.0f * spread);
-    /* all folds have the greatest value, so 128 tokens or more; or only +inf counts */
+    /* all folds have the greatest value, so probably many tokens do; or only +inf counts */
     known.at_top = known.greatest == TB_KEY_POS_INF ||
-                   (spread <= 0.0f && (min(chain.k_before, chain.k_after) <= S::FOLDS ||
+                   (spread <= 0.0f && (min(chain.k_before, chain.k_after) <= TB_EQUAL_K ||
                                        known.relative > 0.99f * (float)slice.length));
     if (S::HELPED) tb_told_wait(&s.told_bound);
     __syncwarp();    /* its lanes waited one by one */
