@@ -18,15 +18,6 @@ template <int C, int NT, int U> TB_DEV uint32_t tb_slice_tiles(const tb_fast_sli
     return tiles;
 }
 
-/* A candidate to the leader's list. */
-template <int C> TB_DEV void tb_push(uint2 *to, uint32_t bits, uint32_t index, uint64_t *box)
-{
-    if (C == 1)
-        *to = make_uint2(bits, index);
-    else
-        tb_mail_8(to, 0, bits, index, box);
-}
-
 /* Element e of a vector in memory. */
 template <int dtype> TB_DEV float tb_stored(const void *vector, uint32_t e)
 {
@@ -130,31 +121,24 @@ TB_DEV float tb_catch(S &s, const uint4 (&v)[U], float least, uint32_t first)
     return (int)to > S::CATCH ? LAW_INF : least;
 }
 
-/* One candidate: weighed at once where the block is alone, else sent to the leader. Greedy rows want the
- * first. `bins`: of tb_value_bins.
- */
+/* One candidate, to the leader; greedy rows want the first. The finishing warps weigh it: lanes with several
+ * would do so one after the other here. */
 template <int C, class S>
-TB_DEV void tb_push_one(S &s, int rank, float x, uint32_t index, uint32_t place, bool greedy, float maximum,
-                        float scale, bool flat, float bins)
+TB_DEV void tb_push_one(S &s, int rank, float x, uint32_t index, uint32_t place, bool greedy)
 {
-    if (greedy) {
-        atomicMin(&s.own_first, index);
+    if (greedy) { /* most are not before one that is there already */
+        if (index < *(volatile uint32_t *)&s.own_first) atomicMin(&s.own_first, index);
     } else if (C == 1) {
-        if (place >= (uint32_t)S::CAPACITY) return;
-        tb_fast_token token = tb_weigh_token(x, index, maximum, scale, flat);
-        s.token[place] = token;
-        if (token.weight >= s.rule.counted)
-            tb_add_to_bin(s.bins[0], tb_value_bin(x, maximum, bins), token.weight);
+        if (place < (uint32_t)S::CAPACITY) *(uint2 *)&s.token[place] = make_uint2(law_bits(x), index);
     } else if (place < (uint32_t)S::SEGMENT) {
-        tb_push<C>(&s.raw[rank * S::SEGMENT + place], law_bits(x), index, &s.mail_second);
+        tb_mail_8(&s.raw[rank * S::SEGMENT + place], 0, law_bits(x), index, &s.mail_second);
     }
 }
 
 /* The candidates among what a warp caught, and in its share of what the interval warp caught, where these
  * hold. By all that seek. */
 template <int dtype, int C, class S>
-TB_DEV void tb_push_caught(S &s, int rank, float bound, bool own, bool shared, bool greedy, float maximum,
-                           float scale, bool flat, float bins)
+TB_DEV void tb_push_caught(S &s, int rank, float bound, bool own, bool shared, bool greedy)
 {
     constexpr int width = tb_fast_vector<dtype>::width, SEEKING = S::WARPS - 1;
     const int my = tb_seeker() >> 5, mine = own ? (int)s.caught_count[tb_warp()] : 0,
@@ -173,8 +157,7 @@ TB_DEV void tb_push_caught(S &s, int rank, float bound, bool own, bool shared, b
                  first = s.caught_vector[warp][at] * width - s.slice.shift;
         for (; passes; passes &= passes - 1, to++) {
             uint32_t e = __ffs(passes) - 1;
-            tb_push_one<C>(s, rank, tb_stored<dtype>(&s.caught[warp][at], e), first + e, to, greedy, maximum,
-                           scale, flat, bins);
+            tb_push_one<C>(s, rank, tb_stored<dtype>(&s.caught[warp][at], e), first + e, to, greedy);
         }
     }
 }
@@ -226,15 +209,15 @@ static __device__ __noinline__ float tb_own_bound(float bound, float maximum, in
 }
 
 /*
- * The candidates, from the groups whose maximum reaches the bound: weighed at once where the block is alone,
- * else sent to the leader. Greedy: how many elements reach the bound, and the first of them. The groups go to
- * a list of the block, so that all warps have as many, and wait once, and then are looked at a vector a lane.
- * `warps`: of these, a bit each, the others' candidates are there already. `k`: of a top_k that the bound is
- * for, or 0. By all that seek; the groups of the warp that works out the interval are shared out.
+ * The candidates, from the groups whose maximum reaches the bound, to the leader. Greedy: how many elements
+ * reach the bound, unless only the first of them is wanted, and that one. The groups go to a list of the
+ * block, so that all warps have as many, and wait once, and then are looked at a vector a lane. `warps`: of
+ * these, a bit each, the others' candidates are there already. `k`: of a top_k that the bound is for, or 0.
+ * By all that seek; the groups of the warp that works out the interval are shared out.
  */
 template <int dtype, int C, int NT, int U, class S>
 TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int group_shift, uint32_t warps,
-                           bool greedy, float maximum, float scale, bool flat, float bins, uint32_t k)
+                           bool greedy, bool first_only, float maximum, uint32_t k)
 {
     constexpr int SEEKING = S::WARPS - 1, BATCH = 2, AT_ONCE = 32 / U, width = tb_fast_vector<dtype>::width;
     constexpr uint32_t ROOM = C == 1 ? S::CAPACITY : S::SEGMENT, none = tb_minus_infinity<dtype>();
@@ -250,6 +233,10 @@ TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int grou
 #pragma unroll 1
         for (int g = my, b = TB_MAX_GROUPS; g < groups; g += SEEKING, b++)
             bits |= s.group[g * NT + S::INTERVAL_WARP * 32 + lane] >= bound ? 1u << b : 0u;
+    if (first_only) { /* which is in a thread's first group that has one */
+        const uint32_t own = bits & ((1u << TB_MAX_GROUPS) - 1), shared = bits - own;
+        bits = (own & (0u - own)) | (shared & (0u - shared));
+    }
 #pragma unroll 1
     for (;;) {
         if (bits) {
@@ -297,8 +284,7 @@ TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int grou
 #pragma unroll 1
                 for (; passes; passes &= passes - 1, place++) {
                     const int e = __ffs((int)passes) - 1;
-                    tb_push_one<C>(s, rank, tb_element<dtype>(v[b], e), first[b] + e, place, greedy, maximum,
-                                   scale, flat, bins);
+                    tb_push_one<C>(s, rank, tb_element<dtype>(v[b], e), first[b] + e, place, greedy);
                 }
             }
             if (__any_sync(TB_WHOLE_WARP, place > ROOM) && !greedy) break; /* the row is left */
@@ -317,7 +303,8 @@ TB_DEV void tb_push_groups(S &s, int rank, float bound, uint32_t tiles, int grou
  * share of those of the warp that works out the interval, an element a lane, two groups at a time.
  */
 template <int dtype, int C, int NT, int U, class S>
-TB_DEV void tb_push_staged(S &s, const uint4 *stage, int rank, float bound, uint32_t tiles, bool greedy)
+TB_DEV void tb_push_staged(S &s, const uint4 *stage, int rank, float bound, uint32_t tiles, bool greedy,
+                           bool first_only)
 {
     constexpr int SEEKING = S::WARPS - 1, width = tb_fast_vector<dtype>::width, BATCH = 2;
     static_assert(U * width == 32, "an element a lane");
@@ -343,14 +330,14 @@ TB_DEV void tb_push_staged(S &s, const uint4 *stage, int rank, float bound, uint
             }
 #pragma unroll
             for (int b = 0; b < BATCH; b++) passes |= x[b] >= bound ? 1u << b : 0u;
-            if (passes) place = tb_shared_add(&s.own_pushed, (uint32_t)__popc(passes));
+            if (passes && !first_only) place = tb_shared_add(&s.own_pushed, (uint32_t)__popc(passes));
 #pragma unroll
             for (int b = 0; b < BATCH; b++)
                 if (passes >> b & 1)
                     tb_push_one<C>(s, rank, x[b],
                                    (at * (C * NT) + rank * NT + column[b]) * width + lane % width -
                                        s.slice.shift,
-                                   place++, greedy, 0.0f, 1.0f, false, 1.0f);
+                                   place++, greedy);
             __syncwarp();
             if (__any_sync(TB_WHOLE_WARP, place > (uint32_t)S::SEGMENT) && !greedy) return; /* it is left */
         }

@@ -10,6 +10,32 @@
 #include "fast_candidates.cuh"
 #include "fast_entropy.cuh"
 
+/* Weighs a block's candidates, `raw`, which come to the list from `base` on, every step-th of them from
+ * `first` on, and adds them to the bins of values where these are needed. A barrier must follow. */
+template <class S>
+TB_DEV void tb_weigh_segment(S &s, const uint2 *raw, int base, int first, int step, int count, float maximum,
+                             float scale, bool flat, float bins, bool needs_bins)
+{
+#pragma unroll 1
+    for (int at = first; at < count; at += step) {
+        const uint2 bits = S::ALONE ? *(const uint2 *)&s.token[at] : raw[at];
+        const float x = law_float(bits.x);
+        const tb_fast_token token = tb_weigh_token(x, bits.y, maximum, scale, flat);
+        s.token[base + at] = token;
+        if (needs_bins && token.weight >= s.rule.counted)
+            tb_add_to_bin(s.bins[0], tb_value_bin(x, maximum, bins), token.weight);
+    }
+}
+
+/* The same of a block that is alone, whose candidates are in their places already. */
+template <class S>
+static __device__ __noinline__ void tb_weigh_apart(int n, float maximum, float scale, bool flat, float bins,
+                                                   bool needs_bins)
+{
+    tb_weigh_segment(*(S *)tb_fast_bytes, nullptr, 0, (int)threadIdx.x, TB_FINISHERS, n, maximum, scale, flat,
+                     bins, needs_bins);
+}
+
 /* A token of a list in shared memory, whether it is needed or not: the compiler would wait for what decides
  * that first. */
 TB_DEV tb_fast_token tb_load_token(const tb_fast_token *at)

@@ -350,7 +350,6 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
             tb_seek_barrier<NT>();
         }
         bound = s.bound;
-        const float bins = s.value_bins;
         const uint32_t cut = by_folds && bound > TB_LEAST ? (uint32_t)k : 0; /* by the block's own k-th */
 
         /* ---- the candidates, to the leader ---- */
@@ -358,15 +357,15 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
             return CAUGHT && s.caught_least[of] <= bound && s.caught_count[of] <= (uint32_t)S::CATCH;
         };
         const bool own = caught(warp), shared = caught(S::INTERVAL_WARP);
-        if (CAUGHT) tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy, maximum, c, flat, bins);
+        if (CAUGHT) tb_push_caught<dtype, C>(s, rank, bound, own, shared, greedy);
         const uint32_t warps = __ballot_sync(TB_WHOLE_WARP, lane < WARPS && !caught(lane % WARPS));
         if (bound == LAW_INF)
             ; /* the row is left */
         else if (STAGED)
-            tb_push_staged<dtype, C, NT, U>(s, stage, rank, bound, tiles, greedy);
+            tb_push_staged<dtype, C, NT, U>(s, stage, rank, bound, tiles, greedy, greedy && !call.ranks);
         else if (warps)
-            tb_push_groups<dtype, C, NT, U>(s, rank, bound, tiles, group_shift, warps, greedy, maximum, c,
-                                            flat, bins, cut);
+            tb_push_groups<dtype, C, NT, U>(s, rank, bound, tiles, group_shift, warps, greedy,
+                                            greedy && !call.ranks, maximum, cut);
     }
     tb_reader_barrier<NT, S::HELPED>();
     const float bound = s.bound, bound_w = s.bound_w;
@@ -439,19 +438,12 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
         p_whole && (bound == TB_LEAST || (!flat && bound <= tb_least_value(maximum, c, 1.0f)));
     const bool needs_bins = many || (p_whole && (all_mass || k == TB_OFF || n < k));
     const float bins = s.value_bins;
-    if (C > 1) {
-        const int count = (int)s.pushed[r].x;
-#pragma unroll 1
-        for (int at = tid % EACH; at < count; at += EACH) {
-            const uint2 raw = s.raw[r * S::SEGMENT + at];
-            const float x = law_float(raw.x);
-            const tb_fast_token token = tb_weigh_token(x, raw.y, maximum, c, flat);
-            s.token[base + at] = token;
-            if (needs_bins && token.weight >= s.rule.counted)
-                tb_add_to_bin(s.bins[0], tb_value_bin(x, maximum, bins), token.weight);
-        }
-        tb_finish_barrier();
-    }
+    if (S::ALONE) /* a thread has 64 registers */
+        tb_weigh_apart<S>(n, maximum, c, flat, bins, needs_bins);
+    else
+        tb_weigh_segment(s, s.raw + r * S::SEGMENT, base, tid % EACH, EACH, (int)s.pushed[r].x, maximum, c,
+                         flat, bins, needs_bins);
+    tb_finish_barrier();
     tb_bin_sums bin_sums = {0, {0, 0, 0, 0}, 0};
     if (needs_bins) bin_sums = tb_sum_bins(s.bins[0]);
     const uint64_t listed = tb_mass_of(bin_sums.total); /* of the candidates; 0 where it is not needed */

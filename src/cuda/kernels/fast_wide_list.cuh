@@ -5,11 +5,11 @@
 #ifndef TB_CUDA_FAST_WIDE_LIST_CUH
 #define TB_CUDA_FAST_WIDE_LIST_CUH
 
-#include "fast_wide_parts.cuh"
+#include "fast_wide_look.cuh"
 
 template <int dtype, int C, int NT, int U, int CAP, size_t STAGE>
-struct tb_wide_list : tb_wide<dtype, C, NT, U, CAP, STAGE> {
-    typedef tb_wide<dtype, C, NT, U, CAP, STAGE> W;
+struct tb_wide_list : tb_wide_look<dtype, C, NT, U, CAP, STAGE> {
+    typedef tb_wide_look<dtype, C, NT, U, CAP, STAGE> W;
     typedef typename W::shared shared;
     static constexpr int WARPS = W::WARPS;
 

@@ -66,21 +66,6 @@ template <int dtype> TB_DEV uint4 tb_only_infinite(uint4 v)
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
-/* Adds a token's digits where it is at least `low`, and its bit where it also is at most `high`. As assembly:
- * the compiler selects numbers and then adds them. */
-TB_DEV void tb_wide_add(float x, float low, float high, uint32_t digit_high, uint32_t digit_low, uint32_t bit,
-                        uint32_t *sum_high, uint32_t *sum_low, uint32_t *bits)
-{
-    asm("{\n.reg .pred reaches, passes;\n"
-        "setp.ge.f32 reaches, %3, %4;\n"
-        "@reaches add.u32 %0, %0, %6;\n"
-        "@reaches add.u32 %1, %1, %7;\n"
-        "setp.le.and.f32 passes, %3, %5, reaches;\n"
-        "@passes or.b32 %2, %2, %8;\n}"
-        : "+r"(*sum_high), "+r"(*sum_low), "+r"(*bits)
-        : "f"(x), "f"(low), "f"(high), "r"(digit_high), "r"(digit_low), "r"(bit));
-}
-
 /* A vector to shared memory, which the thread waits for later. */
 TB_DEV void tb_copy_vector(uint4 *to, const void *from)
 {
@@ -103,18 +88,6 @@ TB_DEV void tb_wide_count(float x, float low, float high, uint32_t bin, uint32_t
                  "selp.u32 at, %3, %4, passes;\n"
                  "red.shared.add.u32 [at], 1;\n}" ::"f"(x),
                  "f"(low), "f"(high), "r"(bin), "r"(other)
-                 : "memory");
-}
-
-/* Stores a token where its bit is set. As assembly: the compiler branches. */
-TB_DEV void tb_wide_store(float x, uint32_t index, uint32_t bit, uint32_t *to)
-{
-    asm volatile("{\n.reg .pred passes;\n"
-                 "setp.ne.u32 passes, %3, 0;\n"
-                 "@passes st.shared.v2.b32 [%0], {%1, %2};\n"
-                 "@passes add.u32 %0, %0, 8;\n}"
-                 : "+r"(*to)
-                 : "f"(x), "r"(index), "r"(bit)
                  : "memory");
 }
 
@@ -431,108 +404,6 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
         tb_weigh(fmaxf(law_exponent(x, maximum, scale), -64.0f), high, low);
         *high -= TB_HIGH_BIAS;
         *low -= TB_LOW_BIAS;
-    }
-
-    /* The exact look: mass and count of the tokens >= low, mass of all; those in [low, high] are counted and,
-     * where `collect` says so, listed. Tells { mass, count, of [low, high] } of each piece, and then { mass
-     * of all } of each warp. */
-    template <bool FAST> static TB_MEMBER void look_at(float low, float high, bool collect, uint32_t turn)
-    {
-        shared &s = all();
-        constexpr int N = FAST ? U : 1, ELEMENTS = N * width;
-        static_assert(ELEMENTS <= 16, "their low digits must not reach the biases");
-        const int lane = (int)tb_lane();
-        const tb_fast_slice slice = s.slice;
-        const float maximum = s.maximum, scale = FAST ? s.scale * -0x1p-6f : s.scale;
-        const bool infinite = s.infinite, nan = s.status & TOMBOLA_ROW_NAN;
-        uint64_t total = 0;
-        /* Backwards: what the pass has read last is still in L2. */
-#pragma unroll 1
-        for (int i = PIECES - 1; i >= 0; i--) {
-            const chunk c = piece_of(slice, number(i));
-            const uint32_t who = (uint32_t)(i * WARPS + (int)tb_warp()) << LAW_INDEX_BITS;
-            uint32_t high_sum = 0, low_sum = 0, high_all = 0, low_all = 0, n = 0, between = 0;
-#pragma unroll 1
-            for (int j0 = (c.loads + N - 1) / N * N - N; j0 >= 0; j0 -= N) {
-                uint4 v[N];
-                load<N>(slice, c, j0, v);
-                if (!FAST && infinite)
-#pragma unroll
-                    for (int j = 0; j < N; j++) v[j] = tb_only_infinite<dtype>(v[j]);
-                if (FAST && nan) tb_drop_nan<dtype, N>(v);
-                uint32_t passes = 0, part_high = 0, part_low = 0;
-#pragma unroll
-                for (int j = 0; j < N; j++)
-#pragma unroll
-                    for (int e = 0; e < width; e++) {
-                        const float x = tb_element<dtype>(v[j], e);
-                        uint32_t h, l;
-                        if (FAST)
-                            tb_weigh_scaled(tb_scaled_exponent(x, maximum, scale), -64.0f, &h, &l);
-                        else
-                            tb_weigh(fmaxf(law_exponent(x, maximum, scale), -64.0f), &h, &l);
-                        high_all += h;
-                        low_all += l;
-                        tb_wide_add(x, low, high, h, l, 1u << (j * width + e), &part_high, &part_low,
-                                    &passes);
-                    }
-                high_all -= TB_HIGH_BIAS * (uint32_t)ELEMENTS;
-                low_all -= TB_LOW_BIAS * (uint32_t)ELEMENTS;
-                /* The low digits are less than 2^24 together; above them is their number times 55, the bias,
-                 * and 55 * 135 is 1 modulo 256. */
-                static_assert(TB_LOW_BIAS == 55u << 24, "");
-                n += (part_low >> 24) * 135u & 255u;
-                high_sum += part_high;
-                low_sum += part_low & 0xffffffu;
-                const uint32_t pushing = (uint32_t)__popc(passes);
-                between += pushing;
-                if (!collect) continue;
-                const uint32_t vector = c.first + (uint32_t)(j0 * 32 + lane),
-                               index = vector * width - slice.shift + who;
-                uint2 *const list = s.list[block()];
-                /* one addition for a warp: one word takes but one of them in some twenty clocks */
-                const uint32_t upto = tb_warp_scan(pushing);
-                uint32_t at = 0;
-                if (lane == 31 && upto) at = tb_shared_add(&s.pushed, upto);
-                at = __shfl_sync(TB_WHOLE_WARP, at, 31) + upto - pushing;
-                if (at + pushing > s.limit) passes = 0; /* the list is of no use then */
-                if (STAGED) {                           /* there are few, and the values are at hand again */
-                    const uint4 *from =
-                        s.share == NT ? stage_of(c) + j0 * 32 + lane : (const uint4 *)slice.base + vector;
-#pragma unroll 1
-                    for (; passes; passes &= passes - 1) {
-                        const int bit = __ffs((int)passes) - 1, j = bit / width, e = bit % width;
-                        const float x =
-                            !FAST && infinite ? 0.0f : tb_stored<dtype>(from + j * 32, (uint32_t)e);
-                        list[at++] = make_uint2(law_bits(x), index + (uint32_t)(j * 32 * width + e));
-                    }
-                    continue;
-                }
-                uint32_t to = tb_shared_address(list + at);
-#pragma unroll
-                for (int j = 0; j < N; j++)
-#pragma unroll
-                    for (int e = 0; e < width; e++)
-                        tb_wide_store(tb_element<dtype>(v[j], e), index + (uint32_t)(j * 32 * width + e),
-                                      passes & 1u << (j * width + e), &to);
-            }
-            const uint64_t mass = tb_warp_sum64(tb_join(high_sum - n * TB_HIGH_BIAS, low_sum));
-            total += tb_join(high_all, low_all);
-            n = tb_warp_sum(n);
-            between = tb_warp_sum(between);
-            if (lane < C) tell(turn, i, lane, make_uint4((uint32_t)mass, (uint32_t)(mass >> 32), n, between));
-        }
-        total = tb_warp_sum64(total);
-        send(turn, make_uint4((uint32_t)total, (uint32_t)(total >> 32), 0, 0), true);
-    }
-
-    static __device__ __noinline__ void look(float low, float high, bool collect, uint32_t turn)
-    {
-        const shared &s = all();
-        if (!s.flat && s.scale >= TB_LEAST_SCALE)
-            look_at<true>(low, high, collect, turn);
-        else
-            look_at<false>(low, high, collect, turn);
     }
 
     /* ---- scans over the bins, a thread each ---- */
