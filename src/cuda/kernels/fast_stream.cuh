@@ -302,6 +302,7 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
             if (warp == 0) bound = fmaxf(bound_w, tb_bound_by_folds(s, (uint32_t)k));
         } else if (!all && (k != TB_OFF || p_whole)) {
             float wanted = LAW_INF, share = 1.0f;
+            bool deep = false;
             if (p_whole) {
                 double unit, relative = tb_estimate(s, maximum, c, &unit);
                 float estimate = (float)(relative * unit);
@@ -324,9 +325,10 @@ TB_DEV bool tb_stream_row(const tb_cuda_params &params)
                 bound = bound_w; /* there are few tokens: all of them */
             } else if (!p_whole && k <= TB_EQUAL_K && lowest == (greatest & ~(uint32_t)(FOLDS - 1))) {
                 bound = LAW_INF; /* many equals */
-            } else if (k > S::CAPACITY && !w && tb_hopeless(s, maximum, c, wanted)) {
+            } else if (k > S::CAPACITY && !w && tb_hopeless(s, maximum, c, wanted, &deep)) {
                 bound = LAW_INF;
             } else if (p_whole) { /* first by what is greater than that, which most rows do with */
+                if (deep) least = tb_least_value(maximum, c, fmaxf(share, 1.0f));
                 least = fmaxf(least, bound_w);
                 bound = tb_bound_by_histogram<C, NT, S>(0, maximum, least, c, maxima, k, wanted, group_shift);
                 if (bound == -LAW_INF) least = fmaxf(tb_least_value(maximum, c, fmaxf(share, 1.0f)), bound_w);
