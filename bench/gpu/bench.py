@@ -161,7 +161,7 @@ class Bench:
         if time.monotonic() > self.end:
             self.not_run += 1
             return
-        slices = self.input(distribution, batch, vocab, dtype, name in ("top_p_renorm", "top_k_renorm"))
+        slices = self.input(distribution, batch, vocab, dtype, "_renorm" in name)
         number = DTYPES[dtype][0]
         figure = {"name": name, "distribution": distribution, "dtype": dtype, "rows": batch, "vocab_size": vocab,
                   "floor_microseconds": self.floor(slices, batch, vocab, dtype)}
@@ -222,6 +222,10 @@ def run_all(bench, quick):
             for batch in (1, 32, 256):
                 if distribution != "zipf" or name == "mixed":
                     bench.cell(name, distribution, batch, with_peers=False)
+    for batch in (1, 8, 32, 256):  # recorded rows, of few different values, of which many tokens are kept
+        for dtype in ("f32", "bf16"):
+            bench.cell("p0.99", "gemma", batch, dtype=dtype, with_peers=False)
+        bench.cell("top_p_renorm_p0.99", "gemma", batch, with_peers=False)
     run_samplers(bench, ("gemma", "n05"), batches)
 
 

@@ -53,10 +53,11 @@ typedef struct setting {
     {                                                                                                        \
         .kind = TOMBOLA_TOP_K_TOP_P, .k = 50, .value = 0.9f                                                  \
     }
-#define TOP_P                                                                                                \
+#define TOP_P_OF(p_)                                                                                         \
     {                                                                                                        \
-        .kind = TOMBOLA_TOP_P, .value = 0.9f                                                                 \
+        .kind = TOMBOLA_TOP_P, .value = p_                                                                   \
     }
+#define TOP_P TOP_P_OF(0.9f)
 #define TOP_K(k_)                                                                                            \
     {                                                                                                        \
         .kind = TOMBOLA_TOP_K, .k = k_                                                                       \
@@ -65,6 +66,7 @@ typedef struct setting {
 static const setting SETTINGS[] = {
     {"k50_p0.9", TOMBOLA_LOGITS, 1, {JOINT}, 0, 0},
     {"p0.9", TOMBOLA_LOGITS, 1, {TOP_P}, 0, 0},
+    {"p0.99", TOMBOLA_LOGITS, 1, {TOP_P_OF(0.99f)}, 0, 0},
     {"k50", TOMBOLA_LOGITS, 1, {TOP_K(50)}, 0, 0},
     {"min_p0.05", TOMBOLA_LOGITS, 1, {{.kind = TOMBOLA_MIN_P, .value = 0.05f}}, 0, 0},
     {"no_filter", TOMBOLA_LOGITS, 0, {{0}}, 0, 0},
@@ -91,6 +93,7 @@ static const setting SETTINGS[] = {
      0},
     {"softmax", TOMBOLA_LOGITS, 0, {{0}}, PROBABILITIES | NO_TOKENS, 0},
     {"top_p_renorm", TOMBOLA_PROBABILITIES, 1, {TOP_P}, PROBABILITIES | NO_TOKENS, 0},
+    {"top_p_renorm_p0.99", TOMBOLA_PROBABILITIES, 1, {TOP_P_OF(0.99f)}, PROBABILITIES | NO_TOKENS, 0},
     {"top_k_renorm", TOMBOLA_PROBABILITIES, 1, {TOP_K(50)}, PROBABILITIES | NO_TOKENS, 0},
     {"top_k_mask", TOMBOLA_LOGITS, 1, {TOP_K(50)}, MASKED | NO_TOKENS, 0},
     {"top_k_ids", TOMBOLA_LOGITS, 1, {TOP_K(2048)}, KEPT_IDS | NO_TOKENS, 2048},

@@ -118,9 +118,13 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                             below = mass * (1.0f - fmaxf(s.chain.p, 0.0f));
                 if (!W::COUNTED)
                     bracket = W::guess(bottom, most, k, has_p, true, below);
-                else if (known || !has_p)
-                    bracket =
-                        W::guess_counted(bottom, most, k, has_p ? mass - below : LAW_INF, counts++, words);
+                else if (known || !has_p) {
+                    /* By the mass under it, where that is much less than the mass above it, or where values
+                     * are so few that those of a bin are not on average in its middle; it takes longer. */
+                    const bool under = has_p && (dtype != TOMBOLA_F32 || below * 16.0f < mass);
+                    bracket = W::guess_counted(bottom, most, k, has_p && !under ? mass - below : LAW_INF,
+                                               under ? below : LAW_INF, counts++, words);
+                }
             }
             float lowest = bottom; /* the boundary is at least here, and */
             float ceiling = most;  /* at most here; count and mass of the greater ones: */
@@ -267,7 +271,7 @@ struct tb_wide_row : tb_wide_draw<dtype, C, NT, U, CAP, STAGE> {
                     const float mass = (float)(target - ceiling_mass) * 0x1p-40f;
                     if (W::COUNTED)
                         bracket = W::guess_counted(from, to, number, target == TB_NO_MASS ? LAW_INF : mass,
-                                                   counts++, words);
+                                                   LAW_INF, counts++, words);
                     else
                         bracket = W::guess(from, to, number, target != TB_NO_MASS, false, mass);
                 } else {

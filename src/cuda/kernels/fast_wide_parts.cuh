@@ -152,8 +152,9 @@ template <int dtype, int C, int NT, int U, int CAP, size_t STAGE> struct tb_wide
             uint4 sample_alone[C == 1 ? SAMPLE : 1];
             uint2 list[C][CAP]; /* of all blocks: value bits, index | piece of the block << 22 */
         };
-        uint4 counts[C][COUNTED ? COUNTS / 8 : 1]; /* of every block, 8 counts of 16 bits a vector */
-        uint32_t listed[C];                        /* their lengths; more than `limit`: it is of no use */
+        /* of every block, 8 counts of 16 bits a vector, and the mass of what is under all bins */
+        uint4 counts[C][COUNTED ? COUNTS / 8 + 1 : 1];
+        uint32_t listed[C]; /* their lengths; more than `limit`: it is of no use */
         uint32_t drop_high[ROW_PIECES], drop_low[ROW_PIECES], drop_count[ROW_PIECES];
         tb_fast_chain chain;
         tb_fast_slice slice;
