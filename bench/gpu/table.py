@@ -97,6 +97,13 @@ def hostile(_, cells):
     return table(["B = 1 / 32 / 256"] + list(names), lines)
 
 
+def great_p(_, cells):
+    lines = [[text] + [number(ours(cells, name, "gemma", rows, dtype)) for rows in (1, 8, 32, 256)]
+             for text, name, dtype in (("a token, f32", "p0.99", "f32"), ("a token, bf16", "p0.99", "bf16"),
+                                       ("top_p_renorm", "top_p_renorm_p0.99", "f32"))]
+    return table(["gemma, top_p .99, B", "1", "8", "32", "256"], lines)
+
+
 def ids(_, cells):
     lines = []
     for vocab in (65536, 131072):
@@ -170,7 +177,7 @@ def flashinfer(*_):
     return line + (f" Skipped: {suite['reason']}." if suite.get("reason") else "")
 
 
-TABLES = {"slower": slower, "checks": checks, "flashinfer": flashinfer, "rows": rows_out, "where": where, "readme": readme, "calls": calls, "peers": peers, "hostile": hostile, "ids": ids}
+TABLES = {"slower": slower, "checks": checks, "flashinfer": flashinfer, "rows": rows_out, "where": where, "readme": readme, "calls": calls, "peers": peers, "hostile": hostile, "great_p": great_p, "ids": ids}
 
 
 def fill(text, result, cells):
